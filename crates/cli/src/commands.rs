@@ -172,15 +172,12 @@ fn options_of_archiving(command: &str, shared: &Shared) -> Result<Vec<OsString>,
 fn options(shared: &Shared, mode: OpenMode) -> Options {
     let settings = &shared.settings;
     let bytes = |path| settings.require::<u64>(path).saturating_mul(1 << 20);
-    Options {
-        mode,
-        cache_bytes: bytes("database.cache_mib"),
-        memtable_bytes: bytes("database.memtable_mib"),
-        master_key: shared.key_of(KeyOf::Databases),
-        page_protection: settings.require("database.page_protection"),
-        page_image_compression: settings.require("database.page_image_compression"),
-        ..Options::default()
-    }
+    let mut options = Options { mode, master_key: shared.key_of(KeyOf::Databases), ..Options::default() };
+    options.memory.cache_bytes = bytes("database.cache_mib");
+    options.memory.memtable_bytes = bytes("database.memtable_mib");
+    options.checkpoint.page_protection = settings.require("database.page_protection");
+    options.checkpoint.page_image_compression = settings.require("database.page_image_compression");
+    options
 }
 
 /// Opens a database, with a progress bar if the last process left something to replay.
@@ -249,8 +246,11 @@ mod tests {
     fn the_defaults_of_settings_are_those_of_the_engine() {
         let shared = Shared::default();
         let (ours, engine) = (options(&shared, OpenMode::Existing), Options::default());
-        assert_eq!((ours.cache_bytes, ours.memtable_bytes), (engine.cache_bytes, engine.memtable_bytes));
-        assert_eq!(ours.page_protection, engine.page_protection);
-        assert_eq!(ours.page_image_compression, engine.page_image_compression);
+        assert_eq!(
+            (ours.memory.cache_bytes, ours.memory.memtable_bytes),
+            (engine.memory.cache_bytes, engine.memory.memtable_bytes)
+        );
+        assert_eq!(ours.checkpoint.page_protection, engine.checkpoint.page_protection);
+        assert_eq!(ours.checkpoint.page_image_compression, engine.checkpoint.page_image_compression);
     }
 }

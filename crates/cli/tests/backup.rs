@@ -76,11 +76,10 @@ impl Scene {
     /// Those of a database that archives.
     fn options(&self) -> Options {
         let archive = RepositoryArchive::new(self.repository(), Packing::default(), Arc::new(SystemClock));
-        Options {
-            segment_bytes: 1 << 20,
-            archives: vec![ArchiveOptions::new(Arc::new(archive))],
-            ..Options::default()
-        }
+        let mut options =
+            Options { archives: vec![ArchiveOptions::new(Arc::new(archive))], ..Options::default() };
+        options.format.segment_bytes = 1 << 20;
+        options
     }
 
     /// A database that archives.
@@ -331,7 +330,7 @@ fn child_that_writes_until_it_is_killed() {
     let table = database.create_table("numbers").unwrap();
     for number in 0_u64.. {
         let options =
-            TransactionOptions { durability: Durability::Archived, ..Options::default().transaction() };
+            TransactionOptions { durability: Durability::Archived, ..TransactionOptions::default() };
         let mut transaction = database.with(options).begin();
         transaction.put(&table, number.to_be_bytes(), b"archived").unwrap();
         transaction.commit().unwrap();

@@ -12,7 +12,8 @@ use seawall::{
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 fn open(directory: &tempfile::TempDir) -> (Database, Table, Branches) {
-    let options = Options { lock_wait: LockWait::NoWait, ..Options::default() };
+    let mut options = Options::default();
+    options.transaction.lock_wait = LockWait::NoWait;
     let database = Database::open(directory.path().join("db"), options).unwrap();
     let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
     let branches = Branches::new(database.clone());
@@ -132,8 +133,10 @@ fn open_async(disk: &SimulatedDisk) -> (Database, Branches) {
         clock: Arc::new(SimulatedClock::default()),
         random: Arc::new(SimulatedRandom::new(1)),
     };
-    let options =
-        Options { durability: Durability::Async, background: Background::Manual, ..Options::default() };
+    let options = Options::default().with(|options| {
+        options.transaction.durability = Durability::Async;
+        options.background = Background::Manual;
+    });
     let database = Database::open(environment, options).unwrap();
     (database.clone(), Branches::new(database))
 }

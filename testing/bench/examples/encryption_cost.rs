@@ -65,7 +65,7 @@ fn measure(directory: &Path, options: &Options) -> Result<Figures, Box<dyn Error
     let value: Vec<u8> = (0..100).collect();
     let database = Database::open(&home, options.clone())?;
     let table = database.create_table("rows")?;
-    let buffered = TransactionOptions { durability: Durability::Async, ..options.transaction() };
+    let buffered = TransactionOptions { durability: Durability::Async, ..options.transaction };
     let before = database.statistics().log.bytes;
     let puts = time(|| {
         for number in 0..ROWS {
@@ -99,7 +99,8 @@ fn measure(directory: &Path, options: &Options) -> Result<Figures, Box<dyn Error
     })?;
     database.close()?;
 
-    let database = Database::open(&home, Options { cache_bytes: 1 << 20, ..options.clone() })?;
+    let database =
+        Database::open(&home, options.clone().with(|options| options.memory.cache_bytes = 1 << 20))?;
     let table = database.table("rows")?;
     let reads = time(|| {
         for number in 0..READS {

@@ -41,14 +41,13 @@ fn main() -> Outcome<()> {
 
 /// Nothing but a request starts a checkpoint.
 fn options() -> Options {
-    Options {
-        memtable_bytes: 2 << 30,
-        cache_bytes: 256 << 20,
-        checkpoint_log_bytes: 1 << 40,
-        checkpoint_interval: Duration::from_secs(100_000),
-        recovery_target: None,
-        ..Options::default()
-    }
+    let mut options = Options::default();
+    options.memory.memtable_bytes = 2 << 30;
+    options.memory.cache_bytes = 256 << 20;
+    options.checkpoint.log_bytes = 1 << 40;
+    options.checkpoint.interval = Duration::from_secs(100_000);
+    options.recovery.target = None;
+    options
 }
 
 /// A value of which half can be compressed.

@@ -5,7 +5,7 @@
 //! ```
 //! Invariants:
 //! * What is counted is anonymous memory beyond what the process had before it opened the database.
-//! * Allowed is `memtable_bytes`, `cache_bytes`, `snapshot_memory_bytes` and `transaction_memory_bytes`, whether the case
+//! * Allowed is `memory.memtable_bytes`, `memory.cache_bytes`, `memory.snapshot_bytes` and `memory.all_transactions_bytes`, whether the case
 //!   needs them or not.
 //!
 //! Only Seawall is measured. Start at `cases::run`.

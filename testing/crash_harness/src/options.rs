@@ -6,58 +6,56 @@ use seawall::{Background, ImageCompression, LockWait, MasterKey, Options, PagePr
 
 /// Options as small as they can be, so that a short workload meets every border.
 pub fn small_options() -> Options {
-    Options {
-        page_bytes: 4096,
-        segment_bytes: 64 << 10,
-        memtable_bytes: 512 << 10,
-        cache_bytes: 256 << 10,
-        checkpoint_log_bytes: 400 << 10,
-        checkpoint_chunk_bytes: 24 << 10,
-        checkpoint_threads: 1,
-        recovery_threads: 1,
-        spare_segments: 1,
-        // The clock of these tests stands still.
-        lock_wait: LockWait::NoWait,
-        background: Background::Manual,
-        ..Options::default()
-    }
+    let mut options = Options { background: Background::Manual, ..Options::default() };
+    options.format.page_bytes = 4096;
+    options.format.segment_bytes = 64 << 10;
+    options.memory.memtable_bytes = 512 << 10;
+    options.memory.cache_bytes = 256 << 10;
+    options.checkpoint.log_bytes = 400 << 10;
+    options.checkpoint.chunk_bytes = 24 << 10;
+    options.checkpoint.threads = 1;
+    options.recovery.threads = 1;
+    options.log.spare_segments = 1;
+    // The clock of these tests stands still.
+    options.transaction.lock_wait = LockWait::NoWait;
+    options
 }
 
 /// Room for what `plan::wide` changes, and chunks that hold all of it.
 pub fn wide_options(options: Options) -> Options {
-    Options {
-        memtable_bytes: 8 << 20,
-        checkpoint_log_bytes: 8 << 20,
-        checkpoint_chunk_bytes: 16 << 20,
-        segment_bytes: 1 << 20,
-        page_bytes: 4096,
-        ..options
-    }
+    options.with(|options| {
+        options.memory.memtable_bytes = 8 << 20;
+        options.checkpoint.log_bytes = 8 << 20;
+        options.checkpoint.chunk_bytes = 16 << 20;
+        options.format.segment_bytes = 1 << 20;
+        options.format.page_bytes = 4096;
+    })
 }
 
 /// Small options with one of the ways to protect pages, encrypted or not.
 pub fn protected_options(number: u64) -> Options {
     let nth = |count: usize| usize::try_from(number % count as u64).expect("it is below a usize");
-    Options {
-        page_protection: PageProtection::ALL[nth(PageProtection::ALL.len())],
-        page_image_compression: ImageCompression::ALL[nth(ImageCompression::ALL.len())],
-        master_key: (number % 4 >= 2).then(master_key),
-        ..small_options()
-    }
+    let mut options = Options { master_key: (number % 4 >= 2).then(master_key), ..small_options() };
+    options.checkpoint.page_protection = PageProtection::ALL[nth(PageProtection::ALL.len())];
+    options.checkpoint.page_image_compression = ImageCompression::ALL[nth(ImageCompression::ALL.len())];
+    options
 }
 
 /// The same options with the second copy of pages in the other place, as the next process may be started.
 pub fn other_place(options: &Options) -> Options {
-    let page_protection = match options.page_protection {
+    let mut options = options.clone();
+    options.checkpoint.page_protection = match options.checkpoint.page_protection {
         PageProtection::RecoveryFile => PageProtection::LogImages,
         PageProtection::LogImages => PageProtection::RecoveryFile,
     };
-    Options { page_protection, ..options.clone() }
+    options
 }
 
 /// The same options where only the calling thread works, so that the calls of a seed repeat.
 pub fn without_threads(options: &Options) -> Options {
-    Options { background: Background::Manual, checkpoint_threads: 1, ..options.clone() }
+    let mut options = Options { background: Background::Manual, ..options.clone() };
+    options.checkpoint.threads = 1;
+    options
 }
 
 /// The master key of encrypted databases.

@@ -185,7 +185,7 @@ impl Session {
     }
 
     fn begin(&mut self, durability: Durability) -> Result<Transaction, Error> {
-        let defaults = self.options.transaction();
+        let defaults = self.options.transaction;
         let options = TransactionOptions { isolation: Isolation::Snapshot, durability, ..defaults };
         Ok(self.database()?.with(options).begin())
     }
@@ -197,7 +197,7 @@ impl Session {
         table: &str,
         durability: Durability,
     ) -> Result<Transaction, Error> {
-        let defaults = self.options.transaction();
+        let defaults = self.options.transaction;
         let options = TransactionOptions { isolation: Isolation::Serializable, durability, ..defaults };
         let mut transaction = self.database()?.with(options).begin();
         let table = self.database()?.table(table)?;

@@ -44,21 +44,22 @@ const KINDS: [Kind; 4] = [
 ];
 
 fn options(kind: Kind, mode: OpenMode) -> Options {
-    Options {
+    let mut options = Options {
         mode,
-        page_protection: kind.protection,
         master_key: kind.is_encrypted.then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),
-        page_bytes: 4096,
-        segment_bytes: 64 << 10,
-        memtable_bytes: 256 << 10,
-        cache_bytes: 64 << 10,
-        checkpoint_chunk_bytes: 16 << 10,
-        checkpoint_threads: 1,
-        recovery_threads: 1,
-        spare_segments: 1,
         background: Background::Manual,
         ..Options::default()
-    }
+    };
+    options.checkpoint.page_protection = kind.protection;
+    options.format.page_bytes = 4096;
+    options.format.segment_bytes = 64 << 10;
+    options.memory.memtable_bytes = 256 << 10;
+    options.memory.cache_bytes = 64 << 10;
+    options.checkpoint.chunk_bytes = 16 << 10;
+    options.checkpoint.threads = 1;
+    options.recovery.threads = 1;
+    options.log.spare_segments = 1;
+    options
 }
 
 fn open(disk: &SimulatedDisk, kind: Kind, mode: OpenMode) -> Result<Database, Error> {
@@ -147,6 +148,7 @@ fn in_doubt_sample(kind: Kind, disk: &SimulatedDisk, database: &Database, mut ex
                 isolation: Isolation::Serializable,
                 durability: Durability::Sync,
                 lock_wait: LockWait::NoWait,
+                ..TransactionOptions::default()
             })
             .begin();
         transaction.set_owner("fuzzer").expect("a short name");

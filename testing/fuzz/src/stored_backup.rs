@@ -49,21 +49,17 @@ fn environment(disk: &SimulatedDisk) -> Environment {
 }
 
 fn options(mode: OpenMode, archives: Vec<ArchiveOptions>) -> Options {
-    Options {
-        mode,
-        archives,
-        page_bytes: 4096,
-        segment_bytes: 64 << 10,
-        memtable_bytes: 256 << 10,
-        cache_bytes: 64 << 10,
-        checkpoint_chunk_bytes: 16 << 10,
-        checkpoint_threads: 1,
-        recovery_threads: 1,
-        spare_segments: 1,
-        lock_wait: LockWait::NoWait,
-        background: Background::Manual,
-        ..Options::default()
-    }
+    let mut options = Options { mode, archives, background: Background::Manual, ..Options::default() };
+    options.format.page_bytes = 4096;
+    options.format.segment_bytes = 64 << 10;
+    options.memory.memtable_bytes = 256 << 10;
+    options.memory.cache_bytes = 64 << 10;
+    options.checkpoint.chunk_bytes = 16 << 10;
+    options.checkpoint.threads = 1;
+    options.recovery.threads = 1;
+    options.log.spare_segments = 1;
+    options.transaction.lock_wait = LockWait::NoWait;
+    options
 }
 
 /// A full backup, an increment, a segment between them, and tails behind them.

@@ -33,20 +33,18 @@ struct Sample {
 }
 
 fn options() -> Options {
-    Options {
-        mode: OpenMode::CreateIfMissing,
-        page_bytes: 4096,
-        segment_bytes: SEGMENT_BYTES,
-        memtable_bytes: 256 << 10,
-        cache_bytes: 64 << 10,
-        checkpoint_chunk_bytes: 16 << 10,
-        checkpoint_threads: 1,
-        recovery_threads: 1,
-        spare_segments: 1,
-        lock_wait: LockWait::NoWait,
-        background: Background::Manual,
-        ..Options::default()
-    }
+    let mut options =
+        Options { mode: OpenMode::CreateIfMissing, background: Background::Manual, ..Options::default() };
+    options.format.page_bytes = 4096;
+    options.format.segment_bytes = SEGMENT_BYTES;
+    options.memory.memtable_bytes = 256 << 10;
+    options.memory.cache_bytes = 64 << 10;
+    options.checkpoint.chunk_bytes = 16 << 10;
+    options.checkpoint.threads = 1;
+    options.recovery.threads = 1;
+    options.log.spare_segments = 1;
+    options.transaction.lock_wait = LockWait::NoWait;
+    options
 }
 
 fn open(disk: &SimulatedDisk) -> Result<Database, Error> {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use seawall_engine::{
-    Background, Database, Durability, Error, Isolation, LockWait, Options, Table, TransactionOptions,
+    Background, Database, Durability, Error, Isolation, LockWait, Table, TransactionOptions,
 };
 use seawall_simulation::SimulatedDisk;
 use seawall_sync::thread;
@@ -20,7 +20,8 @@ const LOOKS: u8 = 4;
 const LARGE_BYTES: usize = 64 << 10;
 
 fn open_async(seed: u64) -> (Database, Table) {
-    let options = Options { durability: Durability::Async, ..small_options(Background::Manual) };
+    let mut options = small_options(Background::Manual);
+    options.transaction.durability = Durability::Async;
     let database = open(&SimulatedDisk::new(seed), options);
     let table = database.create_table("t").unwrap();
     (database, table)
@@ -103,6 +104,7 @@ pub(crate) fn of_statements(seed: u64) {
             isolation: Isolation::ReadCommitted,
             durability: Durability::Async,
             lock_wait: LockWait::NoWait,
+            ..TransactionOptions::default()
         })
         .begin();
     let mut before = 0;
@@ -172,6 +174,7 @@ pub(crate) fn of_serializable_transactions(seed: u64) {
                         isolation: Isolation::Serializable,
                         durability: Durability::Async,
                         lock_wait: LockWait::NoWait,
+                        ..TransactionOptions::default()
                     })
                     .begin();
                 let other = transaction.get(&table, [1 - own])?;
@@ -231,6 +234,7 @@ fn count_up(database: &Database, table: &Table) -> Vec<u8> {
                 isolation: Isolation::Serializable,
                 durability: Durability::Async,
                 lock_wait: LockWait::NoWait,
+                ..TransactionOptions::default()
             })
             .begin();
         let count = u8::try_from(transaction.rows(table).count()).unwrap();

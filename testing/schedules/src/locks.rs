@@ -16,11 +16,10 @@ use seawall_sync::thread;
 use crate::world::{open, small_options};
 
 fn options() -> Options {
-    Options {
-        isolation: Isolation::ReadCommitted,
-        durability: Durability::Async,
-        ..small_options(Background::Manual)
-    }
+    let mut options = small_options(Background::Manual);
+    options.transaction.isolation = Isolation::ReadCommitted;
+    options.transaction.durability = Durability::Async;
+    options
 }
 
 /// All rows can be written at once by one who does not wait.
@@ -30,6 +29,7 @@ fn assert_all_free(database: &Database, table: &Table, rows: u8) {
             isolation: Isolation::ReadCommitted,
             durability: Durability::Sync,
             lock_wait: LockWait::NoWait,
+            ..TransactionOptions::default()
         })
         .begin();
     for row in 0..rows {
@@ -65,7 +65,10 @@ pub(crate) fn in_a_cycle(seed: u64) {
 /// Threads count in one row, and some give up waiting for it, perhaps when they are given it.
 pub(crate) fn that_time_out(seed: u64) {
     let disk = SimulatedDisk::new(seed);
-    let database = open(&disk, Options { lock_wait: LockWait::Timeout(Duration::from_secs(1)), ..options() });
+    let database = open(
+        &disk,
+        options().with(|options| options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(1))),
+    );
     let table = database.create_table("t").unwrap();
     database.put(&table, [0], [0]).unwrap();
     set_timeouts(Timeouts::Percent(30));
@@ -212,7 +215,7 @@ pub(crate) fn of_a_stopped_database(seed: u64) {
     let table = database.create_table("t").unwrap();
     database.put(&table, [1], b"read").unwrap();
     let mut transaction = database
-        .with(TransactionOptions { isolation: Isolation::Serializable, ..options().transaction() })
+        .with(TransactionOptions { isolation: Isolation::Serializable, ..options().transaction })
         .begin();
     transaction.get(&table, [1]).unwrap();
     transaction.put(&table, [0], b"written").unwrap();

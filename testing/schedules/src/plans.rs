@@ -2,9 +2,7 @@
 //!
 //! Checked: no row is missing in the index, whoever was overtaken by its making.
 
-use seawall_engine::{
-    Background, Database, Durability, Error, Isolation, Options, Table, TableChange, Transaction,
-};
+use seawall_engine::{Background, Database, Durability, Error, Isolation, Table, TableChange, Transaction};
 use seawall_simulation::SimulatedDisk;
 use seawall_sync::thread;
 
@@ -23,11 +21,9 @@ struct Tables {
 /// Two insert rows, each also into the index if they know of it. A third one makes the index, and then enters the rows that are
 /// there.
 pub(crate) fn beside_an_alteration(seed: u64) {
-    let options = Options {
-        isolation: Isolation::ReadCommitted,
-        durability: Durability::Async,
-        ..small_options(Background::Manual)
-    };
+    let mut options = small_options(Background::Manual);
+    options.transaction.isolation = Isolation::ReadCommitted;
+    options.transaction.durability = Durability::Async;
     let database = open(&SimulatedDisk::new(seed), options);
     let [rows, index, plans] = ["rows", "index", "plans"].map(|name| database.create_table(name).unwrap());
     let tables = Tables { rows, index, plans };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{Background, Database, Options, Snapshot, Table};
+use seawall_engine::{Background, Database, Snapshot, Table};
 use seawall_simulation::SimulatedDisk;
 use seawall_sync::thread;
 use seawall_types::Lsn;
@@ -32,8 +32,8 @@ struct Seen {
 pub(crate) fn against_readers(seed: u64) {
     let disk = SimulatedDisk::new(seed);
     // As small as it can be: readers find pages in the file, too.
-    let options =
-        Options { cache_bytes: if seed % 4 < 2 { 0 } else { 1 << 20 }, ..small_options(Background::Manual) };
+    let options = small_options(Background::Manual)
+        .with(|options| options.memory.cache_bytes = if seed % 4 < 2 { 0 } else { 1 << 20 });
     let database = open(&disk, options);
     let table = database.create_table("t").unwrap();
     let rounds: Rounds = shared();

@@ -3,7 +3,7 @@
 //! No wait ends by its timeout here, so whoever is not woken makes the run a deadlock: the log's flusher, the thread of
 //! checkpoints, writers. Checked besides: every row is there.
 
-use seawall_engine::{Background, Durability, Options};
+use seawall_engine::{Background, Durability};
 use seawall_simulation::SimulatedDisk;
 use seawall_sync::thread;
 
@@ -15,7 +15,8 @@ const ROW_BYTES: usize = 60_000;
 
 pub(crate) fn in_the_memtable(seed: u64) {
     let disk = SimulatedDisk::new(seed);
-    let options = Options { checkpoint_chunk_bytes: 1 << 20, ..small_options(Background::Threads) };
+    let mut options = small_options(Background::Threads);
+    options.checkpoint.chunk_bytes = 1 << 20;
     let database = open(&disk, options);
     let table = database.create_table("t").unwrap();
     let writers: Vec<_> = (0..WRITERS)

@@ -3,7 +3,7 @@
 //! Checked: who is slowed is slowed for the reason that there is, and never stopped; counters only grow, whoever reads them
 //! meanwhile; the hold is not lost; in the end nobody is slowed.
 
-use seawall_engine::{AtLimit, Background, Durability, HoldOptions, Options, ThrottleReason};
+use seawall_engine::{AtLimit, Background, Durability, HoldOptions, ThrottleReason};
 use seawall_simulation::SimulatedDisk;
 use seawall_sync::thread;
 
@@ -19,7 +19,8 @@ const DELAY_MICROS_MAX: u64 = 40_000;
 
 pub(crate) fn of_writers(seed: u64) {
     let disk = SimulatedDisk::new(seed);
-    let options = Options { memtable_bytes: 8 << 20, ..small_options(Background::Manual) };
+    let mut options = small_options(Background::Manual);
+    options.memory.memtable_bytes = 8 << 20;
     let database = open(&disk, options);
     let table = database.create_table("t").unwrap();
     let limited = HoldOptions {

@@ -42,19 +42,17 @@ impl Clock for RunClock {
 
 /// Small enough that a short run meets everything. Nobody waits for a lock in vain: see `Timeouts`.
 pub(crate) fn small_options(background: Background) -> Options {
-    Options {
-        page_bytes: 4096,
-        segment_bytes: 64 << 10,
-        memtable_bytes: 1 << 20,
-        cache_bytes: 64 << 10,
-        checkpoint_chunk_bytes: 64 << 10,
-        checkpoint_threads: 1,
-        recovery_threads: 1,
-        spare_segments: 1,
-        lock_wait: LockWait::Timeout(Duration::from_secs(3600)),
-        background,
-        ..Options::default()
-    }
+    let mut options = Options { background, ..Options::default() };
+    options.format.page_bytes = 4096;
+    options.format.segment_bytes = 64 << 10;
+    options.memory.memtable_bytes = 1 << 20;
+    options.memory.cache_bytes = 64 << 10;
+    options.checkpoint.chunk_bytes = 64 << 10;
+    options.checkpoint.threads = 1;
+    options.recovery.threads = 1;
+    options.log.spare_segments = 1;
+    options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(3600));
+    options
 }
 
 /// Opens the database on `disk`, each of whose calls is a point.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use seawall::{Durability, ImageCompression, Options};
+use seawall::{Durability, ImageCompression};
 use seawall_crash_harness::everywhere::{outcome, recover_point, state_of, watch, watch_recovery};
 use seawall_crash_harness::progress::Progress;
 use seawall_crash_harness::recover::{check_clean, find_state, go_on, recover};
@@ -58,7 +58,9 @@ fn a_crash_at_any_call_that_tears_unsynced_writes_three() {
 /// As with the default options: several threads, and chunks of which each writes regions of more than a mebibyte.
 fn crash_in_large_chunks(checkpoint_threads: usize, outcomes: [u64; 2]) {
     let compression = ImageCompression::None;
-    let options = Options { page_image_compression: compression, checkpoint_threads, ..small_options() };
+    let mut options = small_options();
+    options.checkpoint.page_image_compression = compression;
+    options.checkpoint.threads = checkpoint_threads;
     let options = wide_options(options);
     let start = template(&options);
     let mut points = 0;
@@ -274,8 +276,12 @@ fn a_killed_creation_and_a_power_loss_after_the_first_commit() {
 /// middle of that.
 #[test]
 fn a_crash_in_a_recovery_that_merges_parts() {
-    let options = Options { memtable_bytes: 4 << 20, checkpoint_log_bytes: 4 << 20, ..small_options() };
-    let little_memory = Options { memtable_bytes: 64 << 10, cache_bytes: 64 << 10, ..options.clone() };
+    let mut options = small_options();
+    options.memory.memtable_bytes = 4 << 20;
+    options.checkpoint.log_bytes = 4 << 20;
+    let mut little_memory = options.clone();
+    little_memory.memory.memtable_bytes = 64 << 10;
+    little_memory.memory.cache_bytes = 64 << 10;
     let mut steps = vec![plan::thorough().swap_remove(0)];
     let mut random = SeededRandom::new(3);
     let mut puts = (0..24).map(|number| plan::put_random(&mut random, "small", number, 25_000)).peekable();

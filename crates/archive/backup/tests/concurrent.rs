@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{World, state_of};
 use seawall_backup::BackupOptions;
-use seawall_engine::{Database, Options, RestoreTarget};
+use seawall_engine::{Database, RestoreTarget};
 use seawall_simulation::SeededRandom;
 use seawall_types::Lsn;
 
@@ -31,7 +31,8 @@ fn rows_at(writes: &[Write], lsn: Lsn) -> BTreeMap<Vec<u8>, Vec<u8>> {
 fn a_walk_beside_the_chunks_of_checkpoints_and_beside_commits_gives_the_state_after_a_commit() {
     let world = World::new();
     // Small chunks: the walk meets many of them.
-    let options = Options { checkpoint_chunk_bytes: 16 << 10, ..world.options() };
+    let mut options = world.options();
+    options.checkpoint.chunk_bytes = 16 << 10;
     let database = Database::open(world.environment(&world.disk), options).unwrap();
     let table = database.create_table("t").unwrap();
     let mut random = SeededRandom::new(11);

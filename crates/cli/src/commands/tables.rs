@@ -15,10 +15,10 @@ use crate::output::{Output, escape};
 pub(crate) fn init(shared: &Shared, init: &Init, output: &mut Output) -> Result<(), Failure> {
     let mut options = options(shared, OpenMode::New);
     if let Some(bytes) = init.page_bytes {
-        options.page_bytes = bytes;
+        options.format.page_bytes = bytes;
     }
     if let Some(mib) = init.segment_mib {
-        options.segment_bytes = mib.saturating_mul(1 << 20);
+        options.format.segment_bytes = mib.saturating_mul(1 << 20);
     }
     match (init.encrypt, &options.master_key) {
         (true, None) => {

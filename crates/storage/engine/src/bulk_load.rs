@@ -10,7 +10,7 @@
 //! ```
 //! Rows that come in order stream straight into leaves. When one does not, what was loaded so far becomes the first
 //! of the sorted runs that are merged at the end. Memory is taken for the list of leaves that are not linked yet, and by the
-//! sorter; both are bounded by `memtable_bytes`.
+//! sorter; both are bounded by `memory.memtable_bytes`.
 
 pub(crate) mod load_log;
 pub(crate) mod loaded_rows;
@@ -77,7 +77,7 @@ impl Linker {
         let (from, _) = row_key::table_range(target.storage);
         let loader = target.loader(&from);
         // Linking them takes as much again, twice: lists of children, and the pages above them.
-        let list_bytes_max = target.engine.options.memtable_bytes / 16;
+        let list_bytes_max = target.engine.options.memory.memtable_bytes / 16;
         Linker { target, loader, list_bytes_max: usize::try_from(list_bytes_max).unwrap_or(usize::MAX) }
     }
 
@@ -233,7 +233,7 @@ impl BulkLoad {
         };
         let first = if ordered.last.is_some() { Some(ordered.linker.finish()?) } else { None };
         let target = Loading::begin(&self.engine)?;
-        let limit = usize::try_from(self.engine.options.memtable_bytes / 2).unwrap_or(usize::MAX);
+        let limit = usize::try_from(self.engine.options.memory.memtable_bytes / 2).unwrap_or(usize::MAX);
         let disk = Arc::clone(&self.engine.environment.disk);
         let name = target.storage.to_string();
         let cipher = self.engine.keys.as_ref().map(|keys| keys.cipher(Purpose::Spill));
@@ -288,7 +288,7 @@ impl BulkLoad {
         let options = TransactionOptions {
             isolation: Isolation::ReadCommitted,
             durability: Durability::Sync,
-            ..self.engine.options.transaction()
+            ..self.engine.options.transaction
         };
         let mut transaction = Transaction::new(Arc::clone(&self.engine), Arc::default(), options);
         let table = transaction.create_table_at(&self.name, target.storage)?;
@@ -362,8 +362,10 @@ mod tests {
             clock: Arc::new(SimulatedClock::default()),
             random: Arc::new(SimulatedRandom::new(1)),
         };
-        let options =
-            Options { memtable_bytes: 1 << 20, background: Background::Manual, ..Options::default() };
+        let options = Options::default().with(|options| {
+            options.memory.memtable_bytes = 1 << 20;
+            options.background = Background::Manual;
+        });
         let database = Database::open(environment, options).unwrap();
         let mut load = database.tables().bulk_load("t").unwrap();
         let mut most = 0;

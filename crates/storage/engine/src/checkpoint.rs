@@ -285,7 +285,7 @@ impl Engine {
             let before = self.clock().monotonic();
             let plan = self
                 .tree
-                .continue_merge(&mut merge, self.options.checkpoint_chunk_bytes, frozen.end)
+                .continue_merge(&mut merge, self.options.checkpoint.chunk_bytes, frozen.end)
                 .map_err(|error| Error::tree(&error))?;
             totals.durations.merge += self.clock().monotonic().saturating_sub(before);
             self.apply_chunk(plan, None, totals)?;
@@ -306,7 +306,7 @@ impl Engine {
         let mut parts = LongBodies::new(&bodies);
         while parts.peek().is_some() {
             let before = self.clock().monotonic();
-            let plan = self.tree.merge_chunk(&mut parts, self.options.checkpoint_chunk_bytes, frozen.end);
+            let plan = self.tree.merge_chunk(&mut parts, self.options.checkpoint.chunk_bytes, frozen.end);
             totals.durations.merge += self.clock().monotonic().saturating_sub(before);
             self.apply_chunk(plan.map_err(|error| Error::tree(&error))?, None, totals)?;
             pace.chunk_done(totals.rows, totals.written_bytes());

@@ -169,7 +169,7 @@ impl Database {
     }
 
     fn transactions(&self) -> Transactions<'_> {
-        Transactions::new(self, self.engine().options.transaction())
+        Transactions::new(self, self.engine().options.transaction)
     }
 
     /// Begins a transaction with the options of the database.
@@ -283,7 +283,7 @@ impl Database {
 
     /// The prepared transactions, and the decisions about them.
     pub fn two_phase(&self) -> TwoPhase<'_> {
-        TwoPhase::new(self, self.engine().options.durability)
+        TwoPhase::new(self, self.engine().options.transaction.durability)
     }
 
     /// The log: its archives, who keeps it, names of positions in it, and the timeline.

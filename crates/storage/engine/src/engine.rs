@@ -99,7 +99,8 @@ impl Engine {
         let EngineObserver { queue, archivers, background, locks, protected } = &*parts.observer;
         // Where replay starts, no row was logged; those that it replayed are behind it.
         queue.count_rows(parts.view.unmerged().map_or(0, |frozen| frozen.logged_rows));
-        let recovery_time = RecoveryTime::new(parts.options.recovery_target, parts.options.replay_memory());
+        let recovery_time =
+            RecoveryTime::new(parts.options.recovery.target, parts.options.memory.for_replay());
         let measurements = Measurements::new(Arc::clone(disk), parts.superblock.database);
         let lifecycle = Lifecycle::new(
             &**disk,
@@ -116,7 +117,7 @@ impl Engine {
             recent_commits: RecentCommits::default(),
             applying_ahead: RwLock::new(()),
             locks: Arc::clone(locks),
-            transaction_memory: MemoryBudget::new(parts.options.transaction_memory_bytes),
+            transaction_memory: MemoryBudget::new(parts.options.memory.all_transactions_bytes),
             in_doubt: InDoubtTransactions::new(Arc::clone(protected), parts.superblock.in_doubt),
             objects: OpenObjects::new(parts.next_table),
             loads: Loads::default(),

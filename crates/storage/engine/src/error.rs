@@ -67,7 +67,7 @@ pub enum Error {
     /// The transaction has written, locked or read too much.
     #[error(
         "the transaction would take {bytes} bytes of memory for what it has written, locked and read; \
-         `max_transaction_bytes` is {limit}: commit in smaller batches, or use a bulk load"
+         `memory.transaction_bytes` is {limit}: commit in smaller batches, or use a bulk load"
     )]
     TransactionTooLarge {
         /// Bytes of memory, with what was refused.
@@ -77,7 +77,7 @@ pub enum Error {
     },
     /// The open transactions of the database take too much memory together.
     #[error(
-        "the open transactions of this database would take {bytes} bytes of memory together; `transaction_memory_bytes` is \
+        "the open transactions of this database would take {bytes} bytes of memory together; `memory.all_transactions_bytes` is \
          {limit}: end some of them, commit in smaller batches, or allow more"
     )]
     TransactionMemory {
@@ -95,7 +95,7 @@ pub enum Error {
     },
     /// The snapshot was the oldest one, and what was kept for it took more memory than old snapshots may have.
     #[error(
-        "the snapshot as of {lsn} was cancelled: what was kept for old snapshots took more than `snapshot_memory_bytes`, \
+        "the snapshot as of {lsn} was cancelled: what was kept for old snapshots took more than `memory.snapshot_bytes`, \
          {limit}; read again at a new snapshot, in less time, or allow more memory"
     )]
     SnapshotCancelled {

@@ -92,7 +92,8 @@ pub use inspect::statistics::{
 };
 pub use log::hold::LogHold;
 pub use options::{
-    Background, Durability, Isolation, OpenMode, Options, PublishStatistics, TransactionOptions,
+    Background, CheckpointOptions, Durability, FormatOptions, Isolation, LogOptions, MemoryOptions, OpenMode,
+    Options, PublishStatistics, RecoveryOptions, TransactionOptions,
 };
 pub use pacing::recovery_time::RecoveryTimeStatistics;
 pub use pacing::throttle::{ThrottleReason, ThrottleStatistics};

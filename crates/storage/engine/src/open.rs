@@ -35,31 +35,33 @@ const CREATING_PATH: &str = "creating";
 
 fn check_options(options: &Options) -> Result<(), Error> {
     let refuse = |name, problem: &str| Err(Error::Option { name, problem: problem.to_owned() });
-    if !options.page_bytes.is_power_of_two() || !(4096..=65536).contains(&options.page_bytes) {
-        return refuse("page_bytes", "must be a power of two from 4096 to 65536");
+    if !options.format.page_bytes.is_power_of_two() || !(4096..=65536).contains(&options.format.page_bytes) {
+        return refuse("format.page_bytes", "must be a power of two from 4096 to 65536");
     }
-    if !options.segment_bytes.is_power_of_two() || !(64 << 10..=1 << 30).contains(&options.segment_bytes) {
-        return refuse("segment_bytes", "must be a power of two from 64 KiB to 1 GiB");
+    if !options.format.segment_bytes.is_power_of_two()
+        || !(64 << 10..=1 << 30).contains(&options.format.segment_bytes)
+    {
+        return refuse("format.segment_bytes", "must be a power of two from 64 KiB to 1 GiB");
     }
-    if !(1..=16).contains(&options.checkpoint_threads) {
-        return refuse("checkpoint_threads", "must be from 1 to 16");
+    if !(1..=16).contains(&options.checkpoint.threads) {
+        return refuse("checkpoint.threads", "must be from 1 to 16");
     }
-    if options.memtable_bytes < 64 << 10 {
-        return refuse("memtable_bytes", "must be at least 64 KiB");
+    if options.memory.memtable_bytes < 64 << 10 {
+        return refuse("memory.memtable_bytes", "must be at least 64 KiB");
     }
-    if !(16 << 10..=64 << 20).contains(&options.checkpoint_chunk_bytes) {
-        return refuse("checkpoint_chunk_bytes", "must be from 16 KiB to 64 MiB");
+    if !(16 << 10..=64 << 20).contains(&options.checkpoint.chunk_bytes) {
+        return refuse("checkpoint.chunk_bytes", "must be from 16 KiB to 64 MiB");
     }
-    if options.recovery_target.is_some_and(|target| target < Duration::from_secs(1)) {
-        return refuse("recovery_target", "must be at least 1 second; leave it out for none");
+    if options.recovery.target.is_some_and(|target| target < Duration::from_secs(1)) {
+        return refuse("recovery.target", "must be at least 1 second; leave it out for none");
     }
     crate::archiver::check_archives(&options.archives)?;
     // What a transaction takes is at least twice its record, which is at most 1 GiB.
-    if options.max_transaction_bytes > 1920 << 20 {
-        return refuse("max_transaction_bytes", "must be at most 1920 MiB");
+    if options.memory.transaction_bytes > 1920 << 20 {
+        return refuse("memory.transaction_bytes", "must be at most 1920 MiB");
     }
-    if options.transaction_memory_bytes < options.max_transaction_bytes {
-        return refuse("transaction_memory_bytes", "must be at least `max_transaction_bytes`");
+    if options.memory.all_transactions_bytes < options.memory.transaction_bytes {
+        return refuse("memory.all_transactions_bytes", "must be at least `memory.transaction_bytes`");
     }
     Ok(())
 }
@@ -269,10 +271,10 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
     Superblock {
         sequence: 0,
         database: DatabaseId::from_bytes(database),
-        page_bytes: options.page_bytes,
+        page_bytes: options.format.page_bytes,
         timeline: TimelineId::FIRST,
         timeline_mark: TimelineMark::NONE,
-        segment_bytes: options.segment_bytes,
+        segment_bytes: options.format.segment_bytes,
         redo_point: Lsn::ZERO,
         checkpoint_count: 0,
         completed_chunk: 0,
@@ -341,7 +343,7 @@ pub(crate) fn open_existing(
     };
     let log = log.map(Arc::new);
     let image_log_bytes = Arc::default();
-    if let (Some(log), PageProtection::LogImages) = (&log, options.page_protection) {
+    if let (Some(log), PageProtection::LogImages) = (&log, options.checkpoint.page_protection) {
         let images = LogImages::new(Arc::clone(log), Arc::clone(&image_log_bytes));
         tree.protect_in_log(Arc::new(images)).map_err(|error| Error::tree(&error))?;
     }

@@ -15,7 +15,7 @@ pub enum Durability {
     /// On stable storage: survives a power failure.
     #[default]
     Sync,
-    /// In memory that outlives the process, and on stable storage within `Options::flush_interval`. The end of the process, a
+    /// In memory that outlives the process, and on stable storage within `LogOptions::flush_interval`. The end of the process, a
     /// kill included, does not take it. A power failure before that may, with everything committed after it and nothing
     /// committed before it. It becomes visible as soon as all commits before it are, so after the flush of a `Sync` commit that
     /// is ahead of it; its own session waits for that when it reads.
@@ -35,17 +35,6 @@ pub enum Isolation {
     Snapshot,
     /// As if transactions ran one after another: a commit is refused when something it read has changed since.
     Serializable,
-}
-
-/// How a transaction behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TransactionOptions {
-    /// What it may see of others.
-    pub isolation: Isolation,
-    /// How durable its commit is.
-    pub durability: Durability,
-    /// How long it waits for a row that another transaction has changed.
-    pub lock_wait: LockWait,
 }
 
 /// Whether opening may create.
@@ -83,134 +72,209 @@ pub enum PublishStatistics {
     Never,
 }
 
-/// Everything that can be set at open. Sizes in bytes.
-#[derive(Clone, Debug)]
+/// Everything that can be set when a database is opened, in groups.
+///
+/// ```
+/// # use seawall_engine::{OpenMode, Options};
+/// let mut options = Options { mode: OpenMode::Existing, ..Options::default() };
+/// options.memory.cache_bytes = 1 << 30;
+/// options.recovery.target = None;
+///
+/// // In one expression:
+/// let larger = Options::default().with(|options| options.memory.cache_bytes = 1 << 30);
+/// ```
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Whether opening may create. Default: create where nothing is.
     pub mode: OpenMode,
-    /// Page size of a new database: 4096 to 65536, a power of two. Default 8192. An existing one keeps its own.
+    /// Sizes of a new database.
+    pub format: FormatOptions,
+    /// Limits of memory.
+    pub memory: MemoryOptions,
+    /// When the log is flushed, and how much of it is kept.
+    pub log: LogOptions,
+    /// When checkpoints run, and how.
+    pub checkpoint: CheckpointOptions,
+    /// Recovery from a crash.
+    pub recovery: RecoveryOptions,
+    /// The defaults of transactions.
+    pub transaction: TransactionOptions,
+    /// Archives of the log, each with a name of its own and at least one of them required. Segments are kept until all have
+    /// them. With `Background::Manual` only `DatabaseLog::archive_now` archives. Default: none.
+    pub archives: Vec<ArchiveOptions>,
+    /// Decisions about transactions that stay in doubt, made once a second by a thread of the database (with
+    /// `Background::Manual` only by `TwoPhase::apply_rules`): the first rule that fits a transaction counts. Default:
+    /// none, so such transactions stay until a caller decides them.
+    pub in_doubt_rules: Vec<InDoubtRule>,
+    /// Whether other processes can see the statistics. With `Background::Manual` and read-only nothing is published. Default
+    /// `EverySecond`: it costs one write of some 10 KiB a second into the page cache, and no sync.
+    pub publish_statistics: PublishStatistics,
+    /// The threads that do the work for which no caller waits. Default: threads of the database.
+    pub background: Background,
+    /// The key that opens an encrypted database. A new database is encrypted if there is one, and cannot be made so later.
+    /// Default: none.
+    pub master_key: Option<MasterKey>,
+}
+
+impl Options {
+    /// These options after `change`, in one expression.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Options {
+        change(&mut self);
+        self
+    }
+}
+
+/// Sizes that a database gets when it is made. An existing one keeps its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FormatOptions {
+    /// Page size in bytes: 4096 to 65536, a power of two. Default 8192.
     pub page_bytes: u32,
-    /// Log segment size of a new database: 64 KiB to 1 GiB, a power of two. Default 16 MiB. An existing one keeps its own.
+    /// Size of a log segment in bytes: 64 KiB to 1 GiB, a power of two. Default 16 MiB.
     pub segment_bytes: u64,
+}
+
+impl Default for FormatOptions {
+    fn default() -> FormatOptions {
+        FormatOptions { page_bytes: 8192, segment_bytes: 16 << 20 }
+    }
+}
+
+/// Limits of memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryOptions {
     /// Memory for rows changed since the last checkpoint: half for those that arrive, half for those that a
     /// checkpoint is merging. A checkpoint starts when the first half is full, at the latest, and writers are slowed so
     /// that it is full again when the checkpoint ends; a disk that becomes slower all of a sudden may cost half as much
-    /// again. Default 256 MiB.
+    /// again. At least 64 KiB. Default 256 MiB.
     pub memtable_bytes: u64,
-    /// Memory for what only old snapshots need: row versions from before the last checkpoint. When it takes more, the
-    /// oldest snapshot is cancelled; its reads answer with `SnapshotCancelled`. Default 256 MiB.
-    pub snapshot_memory_bytes: u64,
     /// Memory for cached pages. Default 256 MiB.
     pub cache_bytes: u64,
-    /// A checkpoint starts when this much log lies behind it: it bounds the time to recover. Default 256 MiB.
-    pub checkpoint_log_bytes: u64,
-    /// A recovery from a crash, at any moment, is to take no longer than this: checkpoints start early enough, by the
-    /// replay speed that was measured on this machine. At least a second; `None`: no such target. Default 5 s.
-    pub recovery_target: Option<Duration>,
+    /// Memory for what only old snapshots need: row versions from before the last checkpoint. When it takes more, the
+    /// oldest snapshot is cancelled; its reads answer with `SnapshotCancelled`. Default 256 MiB.
+    pub snapshot_bytes: u64,
+    /// Memory that one transaction may take: for the rows that it has written, twice their bytes, as its record has them
+    /// too, and 80 bytes each; 74 bytes for each lock; what savepoints keep; and, under `Serializable`, what it has read.
+    /// At most 1920 MiB. Default 256 MiB, enough for 700,000 rows of 100 bytes.
+    pub transaction_bytes: u64,
+    /// Memory that all open transactions may take together, counted in the same way but for the first 4 KiB of each. At
+    /// least `transaction_bytes`. Default 1 GiB.
+    pub all_transactions_bytes: u64,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> MemoryOptions {
+        MemoryOptions {
+            memtable_bytes: 256 << 20,
+            cache_bytes: 256 << 20,
+            snapshot_bytes: 256 << 20,
+            transaction_bytes: 256 << 20,
+            all_transactions_bytes: 1 << 30,
+        }
+    }
+}
+
+impl MemoryOptions {
+    /// Bytes of rows that a replay holds before it merges them: the active memtable and the cache are empty until then.
+    pub(crate) fn for_replay(&self) -> u64 {
+        self.memtable_bytes.saturating_add(self.cache_bytes / 2)
+    }
+}
+
+/// When the log is flushed, and how much of it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// `Async` commits are on stable storage at latest after this: what a power failure can take. Default 10 ms.
+    pub flush_interval: Duration,
+    /// Segments kept ready beyond the one being written. Default 2.
+    pub spare_segments: usize,
+    /// Bytes of the newest log that are kept whatever else needs them, for standbys and archives that may have to start
+    /// again. Default 0.
+    pub keep_bytes: u64,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions { flush_interval: Duration::from_millis(10), spare_segments: 2, keep_bytes: 0 }
+    }
+}
+
+/// When checkpoints run, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointOptions {
+    /// Bytes of log after the last checkpoint at which the next one starts. Default 256 MiB.
+    pub log_bytes: u64,
     /// A checkpoint starts at latest after this long, if anything changed. Default 5 minutes.
-    pub checkpoint_interval: Duration,
-    /// Page images that a checkpoint makes durable together. Default 16 MiB, at most 64 MiB.
-    pub checkpoint_chunk_bytes: u64,
-    /// Bytes a second that a checkpoint writes at most, on average, as long as that slows no writer. 0: no limit, which is
-    /// the default.
-    pub checkpoint_io_limit: u64,
-    /// Threads that a checkpoint uses, 1 to 16. With one, whoever runs the checkpoint does all of it, in a repeatable
+    pub interval: Duration,
+    /// Bytes of page images that a checkpoint makes durable together: 16 KiB to 64 MiB. Default 16 MiB.
+    pub chunk_bytes: u64,
+    /// Average write limit, in bytes a second; ignored while it would slow writers. 0, the default: unlimited.
+    pub io_limit: u64,
+    /// Threads that a checkpoint uses, 1 to 16. With one, the thread that runs the checkpoint does all of it, in a repeatable
     /// order. Default: the processors of the machine, at most 2.
-    pub checkpoint_threads: usize,
+    pub threads: usize,
     /// Where a checkpoint puts the second copy of the pages that it overwrites, which repairs torn ones after a crash: the
     /// recovery file or the log. Can be another one at each open, also after a crash. Default `RecoveryFile`.
     pub page_protection: PageProtection,
     /// Compression of the page images that protect against torn pages. Default LZ4.
     pub page_image_compression: ImageCompression,
-    /// Threads that replay the log. Default: the processors of the machine, at most 8.
-    pub recovery_threads: usize,
-    /// Default isolation of transactions. Default `Snapshot`.
-    pub isolation: Isolation,
-    /// Default durability of commits. Default `Sync`.
-    pub durability: Durability,
-    /// Default wait for rows that others have changed. Default 10 s.
-    pub lock_wait: LockWait,
-    /// How long `Database::transact` runs a transaction again and again, counted from its first run. A run that has begun is not
-    /// cut short. Default 60 s.
-    pub retry_for: Duration,
-    /// Memory that one transaction may take: for the rows that it has written, twice their bytes, as its record has them
-    /// too, and 80 bytes each; 74 bytes for each lock; what savepoints keep; and, under `Serializable`, what it has read.
-    /// Default 256 MiB, enough for 700,000 rows of 100 bytes; at most 1920 MiB.
-    pub max_transaction_bytes: u64,
-    /// Memory that all open transactions may take together, counted in the same way but for the first 4 KiB of each. At
-    /// least `max_transaction_bytes`. Default 1 GiB.
-    pub transaction_memory_bytes: u64,
-    /// `Async` commits are on stable storage at latest after this: what a power failure can take. Default 10 ms.
-    pub flush_interval: Duration,
-    /// Segments kept ready for the log beyond the one being written. Default 2.
-    pub spare_segments: usize,
-    /// What to do about transactions that stay in doubt, applied once a second by a thread of the database (with
-    /// `Background::Manual` only by `TwoPhase::apply_rules`): the first rule that fits a transaction counts. Default:
-    /// none, so they stay until somebody decides them.
-    pub in_doubt_rules: Vec<InDoubtRule>,
-    /// Bytes of log to keep at least, whoever needs them: for standbys and archives that may have to start again. Default 0.
-    pub log_keep_bytes: u64,
-    /// Archives of the log, each with a name of its own and at least one of them required. Segments are kept until all have
-    /// them. With `Background::Manual` only `DatabaseLog::archive_now` archives. Default: none.
-    pub archives: Vec<ArchiveOptions>,
-    /// Whether other processes can see the statistics. With `Background::Manual` and read-only nothing is published. Default
-    /// `EverySecond`: it costs one write of some 10 KiB a second into the page cache, and no sync.
-    pub publish_statistics: PublishStatistics,
-    /// Who does the work that no caller waits for. Default: threads of the database.
-    pub background: Background,
-    /// Of an encrypted database: opens it. A new database is encrypted if there is one, and cannot be made so later.
-    /// Default: none.
-    pub master_key: Option<MasterKey>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            mode: OpenMode::default(),
-            page_bytes: 8192,
-            segment_bytes: 16 << 20,
-            memtable_bytes: 256 << 20,
-            snapshot_memory_bytes: 256 << 20,
-            cache_bytes: 256 << 20,
-            checkpoint_log_bytes: 256 << 20,
-            recovery_target: Some(Duration::from_secs(5)),
-            checkpoint_interval: Duration::from_secs(300),
-            checkpoint_chunk_bytes: 16 << 20,
-            checkpoint_io_limit: 0,
-            checkpoint_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(2)),
+impl Default for CheckpointOptions {
+    fn default() -> CheckpointOptions {
+        CheckpointOptions {
+            log_bytes: 256 << 20,
+            interval: Duration::from_secs(300),
+            chunk_bytes: 16 << 20,
+            io_limit: 0,
+            threads: processors_at_most(2),
             page_protection: PageProtection::default(),
             page_image_compression: ImageCompression::default(),
-            recovery_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(8)),
+        }
+    }
+}
+
+/// Recovery from a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryOptions {
+    /// A recovery from a crash, at any moment, is to take no longer than this: checkpoints start early enough, by the
+    /// replay speed that was measured on this machine. At least a second; `None`: no such target. Default 5 s.
+    pub target: Option<Duration>,
+    /// Threads that replay the log; 0 counts as 1. Default: the processors of the machine, at most 8.
+    pub threads: usize,
+}
+
+impl Default for RecoveryOptions {
+    fn default() -> RecoveryOptions {
+        RecoveryOptions { target: Some(Duration::from_secs(5)), threads: processors_at_most(8) }
+    }
+}
+
+/// How a transaction behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// What it may see of others. Default `Snapshot`.
+    pub isolation: Isolation,
+    /// How durable its commit is. Default `Sync`.
+    pub durability: Durability,
+    /// How long it waits for a row that another transaction has changed. Default 10 s.
+    pub lock_wait: LockWait,
+    /// How long `transact` runs it again and again, counted from its first run. A run that has begun is not cut short.
+    /// Default 60 s.
+    pub retry_for: Duration,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> TransactionOptions {
+        TransactionOptions {
             isolation: Isolation::default(),
             durability: Durability::default(),
             lock_wait: LockWait::Timeout(Duration::from_secs(10)),
             retry_for: Duration::from_secs(60),
-            max_transaction_bytes: 256 << 20,
-            transaction_memory_bytes: 1 << 30,
-            flush_interval: Duration::from_millis(10),
-            spare_segments: 2,
-            in_doubt_rules: Vec::new(),
-            log_keep_bytes: 0,
-            archives: Vec::new(),
-            publish_statistics: PublishStatistics::default(),
-            background: Background::default(),
-            master_key: None,
         }
     }
 }
 
-impl Options {
-    /// Bytes of rows that a replay holds before it merges them: the active memtable and the cache are empty until then.
-    pub(crate) fn replay_memory(&self) -> u64 {
-        self.memtable_bytes.saturating_add(self.cache_bytes / 2)
-    }
-
-    /// The defaults for a transaction.
-    pub fn transaction(&self) -> TransactionOptions {
-        TransactionOptions {
-            isolation: self.isolation,
-            durability: self.durability,
-            lock_wait: self.lock_wait,
-        }
-    }
+fn processors_at_most(limit: usize) -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get().min(limit))
 }

@@ -141,7 +141,7 @@ impl<'a> Replay<'a> {
     /// Merges all parts into the tree but the last one.
     fn merge_parts(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Memtable, Error> {
         // The active memtable and the cache are empty until the replay ends: their memory may be used.
-        let limit = self.options.replay_memory();
+        let limit = self.options.memory.for_replay();
         loop {
             let (memtable, ended) = self.next_part(limit, progress)?;
             if ended {
@@ -153,7 +153,7 @@ impl<'a> Replay<'a> {
 
     /// Packs all parts into one memtable.
     fn pack_parts(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Memtable, Error> {
-        let limit = self.options.replay_memory();
+        let limit = self.options.memory.for_replay();
         let (first, mut ended) = self.next_part(limit, progress)?;
         if ended {
             return Ok(first);
@@ -178,7 +178,7 @@ impl<'a> Replay<'a> {
         let (done, all) = (read.bytes_since(start).max(1), self.end_at_most.bytes_since(start));
         let wanted = 2 * u128::from(taken) * u128::from(all) / u128::from(done);
         Error::Option {
-            name: "memtable_bytes",
+            name: "memory.memtable_bytes",
             problem: format!(
                 "too little to open this database for reading only: the rows that its log holds up to {read} take {taken} bytes, \
                  and it goes on to {} at most; give {wanted} bytes, or open it for writing once, which takes a checkpoint",
@@ -192,7 +192,7 @@ impl<'a> Replay<'a> {
         limit: u64,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<(Memtable, bool), Error> {
-        let worker_count = self.options.recovery_threads.max(1);
+        let worker_count = self.options.recovery.threads.max(1);
         thread::scope(|scope| {
             let mut dealer = Dealer::start(scope, worker_count)?;
             let mut bytes = 0;
@@ -303,20 +303,20 @@ impl<'a> Replay<'a> {
         let rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
         let mut merge = self.tree.begin_merge(rows).map_err(failed)?;
         while !merge.is_done() {
-            let budget = self.options.checkpoint_chunk_bytes;
+            let budget = self.options.checkpoint.chunk_bytes;
             let plan = self.tree.continue_merge(&mut merge, budget, end).map_err(failed)?;
             self.tree.apply_chunk(plan, None).map_err(failed)?;
         }
         let mut parts = LongBodies::new(self.in_doubt.long_bodies());
         while parts.peek().is_some() {
-            let plan = self.tree.merge_chunk(&mut parts, self.options.checkpoint_chunk_bytes, end);
+            let plan = self.tree.merge_chunk(&mut parts, self.options.checkpoint.chunk_bytes, end);
             self.tree.apply_chunk(plan.map_err(failed)?, None).map_err(failed)?;
         }
         let (start, page_bytes) = (self.part_start, self.superblock.page_bytes);
         let mut rows = FrozenRows::of_system(memtable, start);
         if let Some(mut catalog) = many_catalog_rows(memtable, start, page_bytes, self.options) {
             while !catalog.is_done() {
-                let budget = self.options.checkpoint_chunk_bytes;
+                let budget = self.options.checkpoint.chunk_bytes;
                 let plan = self.tree.merge_chunk(&mut catalog, budget, end).map_err(failed)?;
                 self.tree.apply_chunk(plan, None).map_err(failed)?;
             }
@@ -363,7 +363,8 @@ impl<'a> Replay<'a> {
             replaced_bytes: Arc::default(),
             merged: false,
         });
-        let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));
+        let active =
+            Memtable::new(usize::try_from(self.options.memory.memtable_bytes / 2).unwrap_or(usize::MAX));
         let view = View {
             active: Arc::new(active),
             active_start: end.lsn,

@@ -202,7 +202,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         let more = write_set::row_bytes(row_key::TABLE_BYTES + key.len(), value.map_or(0, <[u8]>::len));
         let with_row = self.memory_bytes() + more + LOCK_BYTES;
-        if with_row <= self.engine.options.max_transaction_bytes {
+        if with_row <= self.engine.options.memory.transaction_bytes {
             return self.memory.cover(with_row);
         }
         // A row that is written again counts once. Looked up only here, where it matters.
@@ -224,7 +224,7 @@ impl Transaction {
     }
 
     fn check_memory(&mut self, bytes: u64) -> Result<(), Error> {
-        let limit = self.engine.options.max_transaction_bytes;
+        let limit = self.engine.options.memory.transaction_bytes;
         if bytes > limit {
             Err(Error::TransactionTooLarge { bytes, limit })
         } else {
@@ -305,7 +305,7 @@ impl Transaction {
             return Ok(None);
         }
         let copied = self.writes.copy_bytes(from, to);
-        let (bytes, limit) = (self.memory_bytes() + copied, self.engine.options.max_transaction_bytes);
+        let (bytes, limit) = (self.memory_bytes() + copied, self.engine.options.memory.transaction_bytes);
         if bytes > limit {
             return Err(Error::TransactionTooLarge { bytes, limit });
         }

@@ -303,12 +303,9 @@ fn writers_are_slowed_to_the_speed_of_a_slow_archive_and_nothing_is_left_out() {
         tail_interval: None,
         ..archive_options(&archive)
     };
-    let options = Options {
-        archives: vec![slowing],
-        memtable_bytes: 64 << 20,
-        recovery_target: None,
-        ..small_options()
-    };
+    let mut options = Options { archives: vec![slowing], ..small_options() };
+    options.memory.memtable_bytes = 64 << 20;
+    options.recovery.target = None;
     let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     let (mut next, mut held_most, mut reasons) = (Duration::ZERO, 0, Vec::new());

@@ -11,8 +11,11 @@ use seawall_engine::{
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 fn options() -> Options {
-    let lock_wait = Options::default().lock_wait;
-    Options { checkpoint_threads: 1, lock_wait, ..common::small_options() }
+    let lock_wait = Options::default().transaction.lock_wait;
+    let mut options = common::small_options();
+    options.checkpoint.threads = 1;
+    options.transaction.lock_wait = lock_wait;
+    options
 }
 
 fn open(disk: &SimulatedDisk) -> Database {
@@ -150,7 +153,7 @@ fn isolation_levels_keep_their_promises_between_two_transactions() {
     let table = database.create_table("t").unwrap();
     database.put(&table, "a", "1").unwrap();
     database.put(&table, "b", "1").unwrap();
-    let with = |isolation| TransactionOptions { isolation, ..Options::default().transaction() };
+    let with = |isolation| TransactionOptions { isolation, ..TransactionOptions::default() };
     // Lost update.
     let mut first = database.with(with(Isolation::Snapshot)).begin();
     let mut second = database.with(with(Isolation::Snapshot)).begin();
@@ -268,8 +271,7 @@ fn rows_written_to_a_table_that_another_truncates_are_reclaimed() {
     let disk = SimulatedDisk::new(8);
     let database = open(&disk);
     let table = database.create_table("t").unwrap();
-    let options =
-        TransactionOptions { isolation: Isolation::ReadCommitted, ..Options::default().transaction() };
+    let options = TransactionOptions { isolation: Isolation::ReadCommitted, ..TransactionOptions::default() };
     let mut writer = database.with(options).begin();
     writer.put(&table, "a", "1").unwrap();
     database.tables().truncate("t").unwrap();

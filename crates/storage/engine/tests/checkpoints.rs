@@ -76,15 +76,14 @@ fn checkpoints_of_earlier_sessions_are_remembered() {
 #[test]
 fn a_database_that_is_opened_for_reading_replays_no_more_rows_than_fit_into_memory() {
     let disk = SimulatedDisk::new(12);
-    let options = Options { memtable_bytes: 64 << 20, checkpoint_log_bytes: 1 << 30, ..options() };
+    let mut options = options();
+    options.memory.memtable_bytes = 64 << 20;
+    options.checkpoint.log_bytes = 1 << 30;
     let database = open(&disk, options.clone());
     let table = database.create_table("t").unwrap();
-    let little = Options {
-        mode: OpenMode::ReadOnly,
-        memtable_bytes: 1 << 20,
-        cache_bytes: 64 << 10,
-        ..options.clone()
-    };
+    let mut little = Options { mode: OpenMode::ReadOnly, ..options.clone() };
+    little.memory.memtable_bytes = 1 << 20;
+    little.memory.cache_bytes = 64 << 10;
     // Many versions of few rows: packed, they fit.
     for round in 0..50 {
         fill(&database, &table, 0..500);
@@ -102,7 +101,7 @@ fn a_database_that_is_opened_for_reading_replays_no_more_rows_than_fit_into_memo
     database.flush().unwrap();
     let refused = common::try_open(&disk.copy(), little.clone()).map(drop).unwrap_err().to_string();
     assert!(refused.contains("memtable_bytes") && refused.contains("for reading only"), "{refused}");
-    let read_only = open(&disk.copy(), Options { memtable_bytes: 64 << 20, ..little });
+    let read_only = open(&disk.copy(), little.with(|options| options.memory.memtable_bytes = 64 << 20));
     let table_there = read_only.table("t").unwrap();
     assert_eq!(read_only.snapshot().rows(&table_there).count(), 20_001);
 }
@@ -110,7 +109,9 @@ fn a_database_that_is_opened_for_reading_replays_no_more_rows_than_fit_into_memo
 #[test]
 fn a_check_without_memory_for_the_rows_of_the_log_says_that_it_has_not_read_the_catalog() {
     let disk = SimulatedDisk::new(12);
-    let options = Options { memtable_bytes: 64 << 20, checkpoint_log_bytes: 1 << 30, ..options() };
+    let mut options = options();
+    options.memory.memtable_bytes = 64 << 20;
+    options.checkpoint.log_bytes = 1 << 30;
     let database = open(&disk, options.clone());
     let table = database.create_table("t").unwrap();
     fill(&database, &table, 0..20_000);
@@ -121,7 +122,9 @@ fn a_check_without_memory_for_the_rows_of_the_log_says_that_it_has_not_read_the_
             clock: Arc::new(SimulatedClock::default()),
             random: Arc::new(SimulatedRandom::new(1)),
         };
-        let options = Options { memtable_bytes, cache_bytes: 64 << 10, ..options.clone() };
+        let mut options = options.clone();
+        options.memory.memtable_bytes = memtable_bytes;
+        options.memory.cache_bytes = 64 << 10;
         let mut found = Vec::new();
         let summary = DatabaseDirectory::at(environment).check(options, &mut |damage| found.push(damage));
         (summary.unwrap(), found)
@@ -139,7 +142,8 @@ fn a_check_without_memory_for_the_rows_of_the_log_says_that_it_has_not_read_the_
 fn a_log_that_would_take_too_long_to_replay_starts_a_checkpoint() {
     let targets = [None, Some(Duration::from_secs(5))];
     for recovery_target in targets {
-        let database = open(&SimulatedDisk::new(3), Options { recovery_target, ..options() });
+        let database =
+            open(&SimulatedDisk::new(3), options().with(|options| options.recovery.target = recovery_target));
         let table = database.create_table("t").unwrap();
         // One row again and again: the memtable does not grow, the log does, past what a replay can hold.
         for _ in 0..20_000 {
@@ -184,7 +188,10 @@ fn a_checkpoint_keeps_to_its_share_of_the_disk() {
     let limit = 1 << 20;
     let database = open(
         &SimulatedDisk::new(5),
-        Options { checkpoint_io_limit: limit, memtable_bytes: 8 << 20, ..options() },
+        options().with(|options| {
+            options.checkpoint.io_limit = limit;
+            options.memory.memtable_bytes = 8 << 20;
+        }),
     );
     let table = database.create_table("t").unwrap();
     fill(&database, &table, 0..5000);
@@ -209,7 +216,8 @@ fn log_that_is_held_back_slows_writers_before_its_limit() {
         clock: Arc::new(clock.clone()),
         random: Arc::new(SimulatedRandom::new(1)),
     };
-    let options = Options { memtable_bytes: 64 << 20, ..options() };
+    let mut options = options();
+    options.memory.memtable_bytes = 64 << 20;
     let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     let limit_bytes = 16 << 20;
@@ -248,7 +256,8 @@ fn log_that_is_held_back_slows_writers_before_its_limit() {
 #[test]
 fn writers_faster_than_the_disk_are_slowed_and_memory_stays_bounded() {
     let memtable_bytes = 1 << 20;
-    let options = Options { background: Background::Threads, memtable_bytes, ..options() };
+    let mut options = Options { background: Background::Threads, ..options() };
+    options.memory.memtable_bytes = memtable_bytes;
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(7)));
     let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();

@@ -14,17 +14,15 @@ use seawall_testing::wait_until;
 const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 
 fn options() -> Options {
-    Options {
-        segment_bytes: 64 << 10,
-        memtable_bytes: 4 << 20,
-        cache_bytes: 1 << 20,
-        checkpoint_chunk_bytes: 64 << 10,
-        checkpoint_threads: 1,
-        recovery_threads: 1,
-        background: Background::Manual,
-        lock_wait: LockWait::NoWait,
-        ..Options::default()
-    }
+    let mut options = Options { background: Background::Manual, ..Options::default() };
+    options.format.segment_bytes = 64 << 10;
+    options.memory.memtable_bytes = 4 << 20;
+    options.memory.cache_bytes = 1 << 20;
+    options.checkpoint.chunk_bytes = 64 << 10;
+    options.checkpoint.threads = 1;
+    options.recovery.threads = 1;
+    options.transaction.lock_wait = LockWait::NoWait;
+    options
 }
 
 fn open_with(disk: &SimulatedDisk, clock: &Arc<SimulatedClock>, options: Options) -> Database {
@@ -41,7 +39,7 @@ fn open(disk: &SimulatedDisk) -> Database {
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.with(TransactionOptions { isolation, ..options().transaction() }).begin()
+    database.with(TransactionOptions { isolation, ..options().transaction }).begin()
 }
 
 fn names(database: &Database) -> Vec<String> {
@@ -323,7 +321,7 @@ fn two_who_define_one_table_come_one_after_the_other() {
             database.create_table("other").unwrap();
             let lock_wait = LockWait::Timeout(Duration::from_secs(60));
             let mut one = begin(&database, isolation);
-            let waiting = TransactionOptions { isolation, lock_wait, ..options().transaction() };
+            let waiting = TransactionOptions { isolation, lock_wait, ..options().transaction };
             let mut two = database.with(waiting).begin();
             let other = two.table("other").unwrap();
             two.get(&other, "k").unwrap();
@@ -431,7 +429,7 @@ fn the_log_of_a_drop_is_short_and_a_drop_of_many_tables_is_cut_in_bounded_chunks
     database.checkpoint().unwrap();
     let before = database.statistics().log.bytes;
     for number in (0..COUNT).step_by(2) {
-        let unsynced = TransactionOptions { durability: Durability::Async, ..options().transaction() };
+        let unsynced = TransactionOptions { durability: Durability::Async, ..options().transaction };
         let mut transaction = database.with(unsynced).begin();
         transaction.drop_table(&format!("t{number}")).unwrap();
         transaction.commit().unwrap();
@@ -528,11 +526,8 @@ fn an_opened_database_knows_what_waits_before_its_first_checkpoint() {
 /// Nothing is written after the snapshot has ended: time alone brings the space back.
 #[test]
 fn space_that_a_snapshot_held_comes_back_when_it_has_ended() {
-    let options = Options {
-        checkpoint_interval: Duration::from_millis(1),
-        background: Background::Threads,
-        ..options()
-    };
+    let mut options = Options { background: Background::Threads, ..options() };
+    options.checkpoint.interval = Duration::from_millis(1);
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(13)));
     let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();

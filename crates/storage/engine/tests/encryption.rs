@@ -22,17 +22,14 @@ fn master(byte: u8) -> Option<MasterKey> {
 }
 
 fn options(master_key: Option<MasterKey>) -> Options {
-    Options {
-        page_bytes: 4096,
-        segment_bytes: 64 << 10,
-        memtable_bytes: 512 << 10,
-        cache_bytes: 256 << 10,
-        checkpoint_chunk_bytes: 64 << 10,
-        recovery_threads: 1,
-        background: Background::Manual,
-        master_key,
-        ..Options::default()
-    }
+    let mut options = Options { background: Background::Manual, master_key, ..Options::default() };
+    options.format.page_bytes = 4096;
+    options.format.segment_bytes = 64 << 10;
+    options.memory.memtable_bytes = 512 << 10;
+    options.memory.cache_bytes = 256 << 10;
+    options.checkpoint.chunk_bytes = 64 << 10;
+    options.recovery.threads = 1;
+    options
 }
 
 fn environment(disk: &SimulatedDisk) -> Environment {
@@ -120,11 +117,9 @@ fn search_everything(
     master_key: Option<&MasterKey>,
 ) {
     let disk = SimulatedDisk::new(1);
-    let options = Options {
-        page_protection: protection,
-        page_image_compression: compression,
-        ..options(master_key.cloned())
-    };
+    let mut options = options(master_key.cloned());
+    options.checkpoint.page_protection = protection;
+    options.checkpoint.page_image_compression = compression;
     let mut found = BTreeMap::<&str, BTreeSet<String>>::new();
     live(&disk, &options, &mut |disk| {
         for needle in [TABLE, KEY, VALUE, LONG_VALUE, LOADED] {
@@ -171,7 +166,8 @@ fn a_flipped_bit_is_survived_or_refused() {
     let (mut refused, mut survived) = (0, 0);
     for protection in PageProtection::ALL {
         let disk = SimulatedDisk::new(1);
-        let options = Options { page_protection: protection, ..options(master(1)) };
+        let mut options = options(master(1));
+        options.checkpoint.page_protection = protection;
         live(&disk, &options, &mut |_| {});
         let disk = disk.after_power_loss(PowerLoss::LoseAll);
         let mut random = SeededRandom::new(2);
@@ -390,8 +386,10 @@ fn a_new_database_is_not_begun_without_its_master_key() {
 fn threads_write_an_encrypted_database() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path().join("db");
-    let options =
-        Options { background: Background::Threads, durability: Durability::Async, ..options(master(1)) };
+    let options = options(master(1)).with(|options| {
+        options.background = Background::Threads;
+        options.transaction.durability = Durability::Async;
+    });
     for round in 0..3_u32 {
         let database = Database::open(&directory, options.clone()).unwrap();
         let table = database.create_table(&format!("{TABLE} {round}")).unwrap();

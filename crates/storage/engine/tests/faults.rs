@@ -183,12 +183,9 @@ fn each_call_that_changes_the_disk_fails_once_odd() {
 #[test]
 fn each_write_of_each_protection_and_compression_meets_a_full_disk() {
     for (number, cell) in Cell::all().into_iter().enumerate() {
-        let options = Options {
-            page_protection: cell.protection,
-            page_image_compression: cell.compression,
-            master_key: (number % 3 == 1).then(master_key),
-            ..small_options()
-        };
+        let mut options = Options { master_key: (number % 3 == 1).then(master_key), ..small_options() };
+        options.checkpoint.page_protection = cell.protection;
+        options.checkpoint.page_image_compression = cell.compression;
         let all = calls(&options);
         let is_write = |call: &&Call| {
             matches!(call.operation, Operation::Write | Operation::WriteDurable | Operation::FillZeros)
@@ -533,7 +530,9 @@ fn an_asynchronous_commit_learns_of_a_failed_flush() {
 #[test]
 fn what_needs_a_segment_that_cannot_be_made_has_changed_nothing() {
     // No checkpoint comes, so no segment is used again.
-    let options = Options { memtable_bytes: 64 << 20, checkpoint_log_bytes: 1 << 30, ..small_options() };
+    let mut options = small_options();
+    options.memory.memtable_bytes = 64 << 20;
+    options.checkpoint.log_bytes = 1 << 30;
     let disk = template(&options);
     let database = open(&disk, &options);
     let table = database.create_table("t").unwrap();

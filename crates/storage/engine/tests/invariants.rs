@@ -277,7 +277,8 @@ fn invariant_8_readers_see_complete_commits_in_order_and_as_durable_as_they_aske
 
 #[test]
 fn invariant_9_old_records_in_a_recycled_segment_are_not_taken_for_new_ones() {
-    let options = Options { spare_segments: 3, ..small_options() };
+    let mut options = small_options();
+    options.log.spare_segments = 3;
     let (disk, database, table) = new_table(&options);
     // Records of one size, so that in a recycled segment old ones begin where new ones end.
     let mut number = 0;
@@ -313,8 +314,8 @@ fn invariant_10_a_damaged_log_is_not_a_short_log() {
     for (index, stamp) in stamps.iter().enumerate() {
         let damaged = crashed.copy();
         // A stamp is the end of its record; these lie in one segment.
-        let offset = stamp.get() % options.segment_bytes;
-        let path = format!("log/00000001{:016X}", stamp.get() / options.segment_bytes);
+        let offset = stamp.get() % options.format.segment_bytes;
+        let path = format!("log/00000001{:016X}", stamp.get() / options.format.segment_bytes);
         damaged.flip_bit(&path, offset - 9, 2);
         match try_open(&damaged, &options) {
             Err(Error::Log { message }) => {
@@ -323,7 +324,7 @@ fn invariant_10_a_damaged_log_is_not_a_short_log() {
                 let start = index.checked_sub(1).map(|before| stamps[before]);
                 if let Some(start) = start {
                     assert!(message.contains(&start.to_string()), "{message}");
-                    let at = format!("offset {}", start.get() % options.segment_bytes);
+                    let at = format!("offset {}", start.get() % options.format.segment_bytes);
                     assert!(message.contains(&at) && message.contains(&path), "{message}");
                 }
             }

@@ -39,24 +39,21 @@ fn open(background: Background) -> Database {
 }
 
 fn open_on(disk: &SimulatedDisk, background: Background) -> Database {
-    let options = Options {
-        segment_bytes: 64 << 10,
-        memtable_bytes: 256 << 10,
-        cache_bytes: 256 << 10,
-        checkpoint_log_bytes: 100_000,
-        checkpoint_chunk_bytes: 16 << 10,
-        checkpoint_threads: 1,
-        recovery_threads: 1,
-        lock_wait: LockWait::Timeout(Duration::from_secs(120)),
-        background,
-        ..Options::default()
-    };
+    let mut options = Options { background, ..Options::default() };
+    options.format.segment_bytes = 64 << 10;
+    options.memory.memtable_bytes = 256 << 10;
+    options.memory.cache_bytes = 256 << 10;
+    options.checkpoint.log_bytes = 100_000;
+    options.checkpoint.chunk_bytes = 16 << 10;
+    options.checkpoint.threads = 1;
+    options.recovery.threads = 1;
+    options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(120));
     let environment = Environment::of_the_system(Arc::new(disk.clone()));
     Database::open(environment, options).unwrap()
 }
 
 fn with(isolation: Isolation) -> TransactionOptions {
-    TransactionOptions { isolation, ..Options::default().transaction() }
+    TransactionOptions { isolation, ..TransactionOptions::default() }
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {

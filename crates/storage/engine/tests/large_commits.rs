@@ -52,14 +52,12 @@ fn round_of(snapshot: &Snapshot, table: &Table) -> u32 {
 }
 
 fn options(background: Background) -> Options {
-    Options {
-        background,
-        memtable_bytes: 256 << 10,
-        checkpoint_log_bytes: 100_000,
-        checkpoint_chunk_bytes: 16 << 10,
-        lock_wait: LockWait::Timeout(std::time::Duration::from_secs(120)),
-        ..small_options()
-    }
+    let mut options = Options { background, ..small_options() };
+    options.memory.memtable_bytes = 256 << 10;
+    options.checkpoint.log_bytes = 100_000;
+    options.checkpoint.chunk_bytes = 16 << 10;
+    options.transaction.lock_wait = LockWait::Timeout(std::time::Duration::from_secs(120));
+    options
 }
 
 #[test]
@@ -131,7 +129,8 @@ fn refused(disk: &SimulatedDisk, database: &Database, table: &Table) {
 fn a_large_commit_that_is_refused_leaves_nothing_behind() {
     let disk = SimulatedDisk::new(1);
     // So large that no refused commit meets a checkpoint that was not asked for.
-    let options = Options { memtable_bytes: 64 << 20, ..small_options() };
+    let mut options = small_options();
+    options.memory.memtable_bytes = 64 << 20;
     let database = try_open(&disk, options).unwrap();
     let table = database.create_table("t").unwrap();
     database.put(&table, 0_u32.to_be_bytes(), b"old").unwrap();
@@ -179,7 +178,8 @@ fn a_large_serializable_commit_and_a_checkpoint_end_beside_many_other_commits() 
     const LARGE: u32 = 60_000;
     const OTHERS: u32 = 4;
     const OTHER_ROWS: u32 = 120;
-    let options = Options { memtable_bytes: 256 << 20, background: Background::Threads, ..small_options() };
+    let mut options = Options { background: Background::Threads, ..small_options() };
+    options.memory.memtable_bytes = 256 << 20;
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
     let database = Database::open(environment, options.clone()).unwrap();
     let [large, other] = ["large", "other"].map(|name| database.create_table(name).unwrap());
@@ -188,7 +188,7 @@ fn a_large_serializable_commit_and_a_checkpoint_end_beside_many_other_commits() 
         let (database, large, other, done, options) = (&database, &large, &other, &done, &options);
         let begin = move |isolation| {
             let durability = Durability::Async;
-            database.with(TransactionOptions { isolation, durability, ..options.transaction() }).begin()
+            database.with(TransactionOptions { isolation, durability, ..options.transaction }).begin()
         };
         let _stop = Stop(done);
         for writer in 0..OTHERS {

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use seawall_engine::{
     Database, Durability, Error, Isolation, KEY_BYTES_MAX, OpenMode, Options, Table, TableChange,
     TransactionOptions, VALUE_BYTES_MAX,
@@ -13,7 +15,9 @@ use seawall_simulation::{Fault, FaultError, FaultKind, FaultTarget, Operations, 
 use common::try_open;
 
 fn options() -> Options {
-    Options { checkpoint_threads: 1, ..common::small_options() }
+    let mut options = common::small_options();
+    options.checkpoint.threads = 1;
+    options
 }
 
 fn open(seed: u64) -> (SimulatedDisk, Database, Table) {
@@ -76,7 +80,7 @@ fn keys_over_the_limit_are_refused_and_the_transaction_goes_on() {
 #[test]
 fn small_pages_hold_shorter_keys_and_the_error_says_how_long() {
     let disk = SimulatedDisk::new(2);
-    let database = try_open(&disk, Options { page_bytes: 4096, ..options() }).unwrap();
+    let database = try_open(&disk, options().with(|options| options.format.page_bytes = 4096)).unwrap();
     let table = database.create_table("t").unwrap();
     let error =
         refused!(database.put(&table, [1; 4000], "v"), Error::KeyTooLarge { .. }, "4000", "this database");
@@ -106,7 +110,8 @@ fn values_over_the_limit_are_refused() {
 #[test]
 fn a_transaction_over_its_limit_is_refused_and_can_commit_what_it_has() {
     let disk = SimulatedDisk::new(4);
-    let database = try_open(&disk, Options { max_transaction_bytes: 26_000, ..options() }).unwrap();
+    let database =
+        try_open(&disk, options().with(|options| options.memory.transaction_bytes = 26_000)).unwrap();
     let table = database.create_table("t").unwrap();
     let mut transaction = database.begin();
     transaction.put(&table, "a", [1; 6000]).unwrap();
@@ -115,7 +120,7 @@ fn a_transaction_over_its_limit_is_refused_and_can_commit_what_it_has() {
         transaction.put(&table, "b", [1; 8000]),
         Error::TransactionTooLarge { limit: 26_000, .. },
         "26000",
-        "max_transaction_bytes",
+        "memory.transaction_bytes",
         "bulk load"
     );
     assert!(matches!(error, Error::TransactionTooLarge { bytes: 28_000..28_800, .. }), "{error}");
@@ -330,26 +335,31 @@ fn what_is_in_the_directory_must_fit_the_mode() {
 }
 
 #[test]
-fn options_that_cannot_be_are_refused_by_name() {
-    let refuse = |name: &str, options: Options| {
+fn options_that_cannot_be_are_refused_by_group_and_name() {
+    let refuse = |name: &str, change: &dyn Fn(&mut Options)| {
         let disk = SimulatedDisk::new(14);
-        let error = try_open(&disk, options).map(|_| ()).unwrap_err();
+        let error = try_open(&disk, options().with(change)).map(|_| ()).unwrap_err();
         assert!(matches!(&error, Error::Option { name: found, .. } if *found == name), "{error:?}");
         says(&error, &["option", name, "must be"]);
         assert!(disk.list_all().is_empty(), "nothing is created");
     };
-    for page_bytes in [0, 2048, 5000, 131_072] {
-        refuse("page_bytes", Options { page_bytes, ..options() });
+    for bytes in [0, 2048, 5000, 131_072] {
+        refuse("format.page_bytes", &|options| options.format.page_bytes = bytes);
     }
-    for segment_bytes in [0, 32 << 10, 100_000, 2 << 30] {
-        refuse("segment_bytes", Options { segment_bytes, ..options() });
+    for bytes in [0, 32 << 10, 100_000, 2 << 30] {
+        refuse("format.segment_bytes", &|options| options.format.segment_bytes = bytes);
     }
-    refuse("memtable_bytes", Options { memtable_bytes: 1000, ..options() });
-    for checkpoint_chunk_bytes in [0, 128 << 20] {
-        refuse("checkpoint_chunk_bytes", Options { checkpoint_chunk_bytes, ..options() });
+    refuse("memory.memtable_bytes", &|options| options.memory.memtable_bytes = (64 << 10) - 1);
+    refuse("memory.transaction_bytes", &|options| options.memory.transaction_bytes = 2 << 30);
+    refuse("memory.all_transactions_bytes", &|options| options.memory.all_transactions_bytes = 1 << 20);
+    for bytes in [0, 128 << 20] {
+        refuse("checkpoint.chunk_bytes", &|options| options.checkpoint.chunk_bytes = bytes);
     }
-    refuse("max_transaction_bytes", Options { max_transaction_bytes: 2 << 30, ..options() });
-    refuse("transaction_memory_bytes", Options { transaction_memory_bytes: 1 << 20, ..options() });
+    for threads in [0, 17] {
+        refuse("checkpoint.threads", &|options| options.checkpoint.threads = threads);
+    }
+    let short = Some(Duration::from_millis(999));
+    refuse("recovery.target", &|options| options.recovery.target = short);
 }
 
 #[test]
@@ -410,7 +420,7 @@ fn savepoints_are_of_one_transaction_and_end_with_an_earlier_one() {
 #[test]
 fn a_conflict_says_what_collided() {
     let (_disk, database, table) = open(17);
-    let with = |isolation| TransactionOptions { isolation, ..options().transaction() };
+    let with = |isolation| TransactionOptions { isolation, ..options().transaction };
     let mut writer = database.with(with(Isolation::Snapshot)).begin();
     writer.get(&table, "k").unwrap();
     let mut reader = database.with(with(Isolation::Serializable)).begin();
@@ -492,13 +502,11 @@ fn a_checkpoint_whose_write_fails_stops_the_database_and_loses_nothing() {
 #[test]
 fn a_row_changed_a_million_times_takes_one_entry_and_bounded_memory() {
     let disk = SimulatedDisk::new(21);
-    let options = Options {
-        segment_bytes: 16 << 20,
-        memtable_bytes: 64 << 20,
-        // The log gets long, though the memtable does not.
-        recovery_target: None,
-        ..options()
-    };
+    let mut options = options();
+    options.format.segment_bytes = 16 << 20;
+    options.memory.memtable_bytes = 64 << 20;
+    // The log gets long, though the memtable does not.
+    options.recovery.target = None;
     let database = try_open(&disk, options).unwrap();
     let table = database.create_table("t").unwrap();
     database.checkpoint().unwrap();

@@ -100,7 +100,8 @@ fn a_permanent_hold_survives_restarts_and_a_lost_one_says_so_to_whoever_comes_ba
 
 #[test]
 fn the_newest_log_is_kept_as_the_options_say() {
-    let options = Options { log_keep_bytes: 8 * SEGMENT_BYTES, ..small_options() };
+    let mut options = small_options();
+    options.log.keep_bytes = 8 * SEGMENT_BYTES;
     let database = open(&template(&options), &options);
     write(&database, 20);
     database.checkpoint().unwrap();
@@ -281,7 +282,9 @@ fn log_that_goes_while_it_is_read_elsewhere_is_no_damage() {
     for is_held in [false, true] {
         let scratch = tempfile::tempdir().unwrap();
         let directory = scratch.path().join("db");
-        let options = Options { memtable_bytes: 64 << 20, checkpoint_log_bytes: 1 << 30, ..small_options() };
+        let mut options = small_options();
+        options.memory.memtable_bytes = 64 << 20;
+        options.checkpoint.log_bytes = 1 << 30;
         let database = Database::open(&directory, options).unwrap();
         write(&database, 80);
         let hold = is_held.then(|| database.log().hold("reader", HoldOptions::default(), None).unwrap());

@@ -26,7 +26,7 @@ fn open(options: Options) -> (Database, Table) {
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.with(TransactionOptions { isolation, ..small_options().transaction() }).begin()
+    database.with(TransactionOptions { isolation, ..small_options().transaction }).begin()
 }
 
 fn all(transaction: &mut Transaction, table: &Table, direction: Direction) -> Scan {
@@ -142,7 +142,7 @@ fn a_reader_shows_the_rows_as_they_were_when_it_was_opened_also_after_the_end_of
 
 #[test]
 fn a_reader_whose_snapshot_was_cancelled_says_so() {
-    let (database, table) = open(Options { snapshot_memory_bytes: 0, ..small_options() });
+    let (database, table) = open(small_options().with(|options| options.memory.snapshot_bytes = 0));
     database.put(&table, "k", "old").unwrap();
     let mut transaction = begin(&database, Isolation::Snapshot);
     let mut reader = transaction.open_reader(&table).unwrap();
@@ -217,7 +217,9 @@ fn a_scan_shows_what_a_range_shows() {
 
 #[test]
 fn a_scan_ends_with_an_error_when_its_snapshot_is_cancelled() {
-    let options = Options { snapshot_memory_bytes: 0, memtable_bytes: 4 << 20, ..small_options() };
+    let mut options = small_options();
+    options.memory.snapshot_bytes = 0;
+    options.memory.memtable_bytes = 4 << 20;
     let (database, table) = open(options);
     let write = |round: u8| {
         let mut transaction = database.begin();
@@ -250,8 +252,10 @@ fn a_scan_ends_with_an_error_when_its_snapshot_is_cancelled() {
 #[test]
 fn the_copy_of_own_rows_counts_as_memory_until_the_scan_is_dropped() {
     let limit = 64 << 20;
-    let (database, table) =
-        open(Options { max_transaction_bytes: limit, transaction_memory_bytes: limit, ..small_options() });
+    let (database, table) = open(small_options().with(|options| {
+        options.memory.transaction_bytes = limit;
+        options.memory.all_transactions_bytes = limit;
+    }));
     let mut transaction = database.begin();
     for number in 0..10_000_u32 {
         transaction.put(&table, number.to_be_bytes(), [1; 1000]).unwrap();

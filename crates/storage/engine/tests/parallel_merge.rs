@@ -14,17 +14,14 @@ const KEYS: u64 = 12_000;
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn open(disk: &SimulatedDisk) -> Database {
-    let options = Options {
-        page_bytes: 4096,
-        segment_bytes: 1 << 20,
-        memtable_bytes: 64 << 20,
-        cache_bytes: 256 << 10,
-        checkpoint_chunk_bytes: 256 << 10,
-        checkpoint_threads: 3,
-        recovery_threads: 1,
-        background: Background::Manual,
-        ..Options::default()
-    };
+    let mut options = Options { background: Background::Manual, ..Options::default() };
+    options.format.page_bytes = 4096;
+    options.format.segment_bytes = 1 << 20;
+    options.memory.memtable_bytes = 64 << 20;
+    options.memory.cache_bytes = 256 << 10;
+    options.checkpoint.chunk_bytes = 256 << 10;
+    options.checkpoint.threads = 3;
+    options.recovery.threads = 1;
     let environment = Environment {
         disk: Arc::new(disk.clone()),
         clock: Arc::new(SimulatedClock::default()),
@@ -37,11 +34,7 @@ fn open(disk: &SimulatedDisk) -> Database {
 fn change(database: &Database, table: &Table, rows: &mut Rows, random: &mut SeededRandom, round: u8) {
     let keys: Vec<u64> = (0..KEYS).filter(|_| random.chance(1, 2)).collect();
     for batch in keys.chunks(1_000) {
-        let options = seawall_engine::TransactionOptions {
-            durability: Durability::Async,
-            ..Options::default().transaction()
-        };
-        let mut transaction = database.with(options).begin();
+        let mut transaction = database.with(Durability::Async).begin();
         for number in batch {
             let key = number.to_be_bytes().to_vec();
             if random.chance(1, 8) {

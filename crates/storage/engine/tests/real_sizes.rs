@@ -19,15 +19,16 @@ use seawall_wal::{HEADER_BYTES, Log, LogOptions};
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn large_options(is_encrypted: bool) -> Options {
-    Options {
-        segment_bytes: 64 << 20,
-        memtable_bytes: 128 << 20,
-        checkpoint_chunk_bytes: 32 << 20,
-        checkpoint_threads: 2,
-        spare_segments: 1,
+    let mut options = Options {
         master_key: is_encrypted.then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),
         ..small_options()
-    }
+    };
+    options.format.segment_bytes = 64 << 20;
+    options.memory.memtable_bytes = 128 << 20;
+    options.checkpoint.chunk_bytes = 32 << 20;
+    options.checkpoint.threads = 2;
+    options.log.spare_segments = 1;
+    options
 }
 
 /// Rows of one commit: one of a few bytes, of more than 2 MiB, or many that are longer than a log buffer together.
@@ -130,7 +131,8 @@ fn a_log_crosses_4_gib_and_loses_nothing_over_power_losses() {
     let mut reached = Lsn::new(0);
     for seed in seeds(6) {
         let segment_bytes = if seed % 2 == 0 { 64 << 10 } else { 1 << 20 };
-        let options = Options { segment_bytes, ..large_options(seed % 3 == 0) };
+        let mut options = large_options(seed % 3 == 0);
+        options.format.segment_bytes = segment_bytes;
         let start = Lsn::new(BORDER - 3 * segment_bytes + HEADER_BYTES);
         reached = reached.max(lives(seed, &options, Some(start)));
     }
@@ -142,12 +144,10 @@ fn a_log_crosses_4_gib_and_loses_nothing_over_power_losses() {
 fn more_commits_in_flight_than_there_are_places_for_go_on_and_become_durable_in_order() {
     const COMMITS: u64 = (1 << 16) + 5_000;
     let disk = SimulatedDisk::new(1);
-    let options = Options {
-        memtable_bytes: 128 << 20,
-        checkpoint_log_bytes: 1 << 30,
-        segment_bytes: 1 << 20,
-        ..small_options()
-    };
+    let mut options = small_options();
+    options.memory.memtable_bytes = 128 << 20;
+    options.checkpoint.log_bytes = 1 << 30;
+    options.format.segment_bytes = 1 << 20;
     let database = try_open(&disk, options.clone()).unwrap();
     let table = database.create_table("t").unwrap();
     let mut handles = Vec::new();

@@ -85,7 +85,8 @@ fn a_table_loaded_and_truncated_during_a_checkpoint_keeps_its_rows_for_those_who
     // Whatever moment of the checkpoint that is.
     for looks in 1..=12 {
         let (disk, clock) = (SimulatedDisk::new(1), ObservedClock::default());
-        let options = Options { lock_wait: LockWait::Timeout(Duration::from_secs(60)), ..small_options() };
+        let mut options = small_options();
+        options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(60));
         let database = open_with(&disk, &clock, options.clone());
         let mut load = database.tables().bulk_load("loaded").unwrap();
         for row in 0..100_u32 {
@@ -99,7 +100,7 @@ fn a_table_loaded_and_truncated_during_a_checkpoint_keeps_its_rows_for_those_who
         let loader = std::thread::spawn(move || {
             load.finish().unwrap();
             let snapshot = other.snapshot();
-            let unsynced = TransactionOptions { durability: Durability::Async, ..options.transaction() };
+            let unsynced = TransactionOptions { durability: Durability::Async, ..options.transaction };
             let mut transaction = other.with(unsynced).begin();
             transaction.truncate_table("loaded").unwrap();
             let truncated = transaction.commit().unwrap();
@@ -138,7 +139,9 @@ fn a_table_loaded_and_truncated_during_a_checkpoint_keeps_its_rows_for_those_who
 #[test]
 fn a_load_that_is_linked_in_pieces_is_there_whole_after_a_power_loss_or_leaves_no_row() {
     const ROWS: u32 = 3000;
-    let options = Options { page_bytes: 4096, memtable_bytes: 64 << 10, ..small_options() };
+    let mut options = small_options();
+    options.format.page_bytes = 4096;
+    options.memory.memtable_bytes = 64 << 10;
     let open = |disk: &SimulatedDisk| common::try_open(disk, options.clone());
     let load = |disk: &SimulatedDisk| {
         let database = open(disk)?;
@@ -205,7 +208,7 @@ fn many_dropped_tables_are_forgotten_a_few_at_a_time() {
         let left = snapshot_of(&database).waiting.unwrap();
         assert!(left < waiting, "{left} of {waiting} are left");
         let memtable = database.statistics().memtable.bytes;
-        assert!(memtable <= small_options().memtable_bytes / 4, "{memtable} bytes in the memtable");
+        assert!(memtable <= small_options().memory.memtable_bytes / 4, "{memtable} bytes in the memtable");
         (waiting, checkpoints) = (left, checkpoints + 1);
     }
     assert!(checkpoints > 1);
@@ -216,7 +219,8 @@ fn many_dropped_tables_are_forgotten_a_few_at_a_time() {
 fn what_one_checkpoint_leaves_the_next_one_takes_at_once() {
     let (disk, clock) = (SimulatedDisk::new(1), ObservedClock::default());
     let hour = Duration::from_secs(3600);
-    let options = Options { background: Background::Threads, checkpoint_interval: hour, ..small_options() };
+    let mut options = Options { background: Background::Threads, ..small_options() };
+    options.checkpoint.interval = hour;
     let database = open_with(&disk, &clock, options);
     define_many(&database, 3000);
     drop_many(&database, 3000);
@@ -227,12 +231,10 @@ fn what_one_checkpoint_leaves_the_next_one_takes_at_once() {
 #[test]
 fn a_merge_of_definitions_keeps_to_the_limit_on_its_writes() {
     let (disk, clock) = (SimulatedDisk::new(1), ObservedClock::default());
-    let options = Options {
-        memtable_bytes: 16 << 20,
-        checkpoint_io_limit: 1 << 20,
-        recovery_target: None,
-        ..small_options()
-    };
+    let mut options = small_options();
+    options.memory.memtable_bytes = 16 << 20;
+    options.checkpoint.io_limit = 1 << 20;
+    options.recovery.target = None;
     let database = open_with(&disk, &clock, options);
     define_many(&database, 10_000);
     let statistics = database.checkpoint().unwrap();

@@ -4,7 +4,6 @@
 
 mod common;
 
-use seawall_engine::Options;
 use seawall_simulation::SimulatedDisk;
 
 fn resident_bytes() -> u64 {
@@ -15,7 +14,8 @@ fn resident_bytes() -> u64 {
 /// Each memtable has a filter and a directory for as many rows as fit into it, and rows are spread over all of them.
 #[test]
 fn a_long_snapshot_beside_a_trickle_of_writes_takes_what_the_statistics_say() {
-    let options = Options { memtable_bytes: 256 << 20, ..common::small_options() };
+    let mut options = common::small_options();
+    options.memory.memtable_bytes = 256 << 20;
     let database = common::try_open(&SimulatedDisk::new(1), options).unwrap();
     let table = database.create_table("t").unwrap();
     let write = |round: u64| {

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use seawall_engine::{
-    Database, Error, Isolation, LockWait, LockedRow, Options, Table, Transaction, TransactionOptions,
+    Database, Error, Isolation, LockWait, LockedRow, Table, Transaction, TransactionOptions,
 };
 use seawall_simulation::SimulatedDisk;
 use seawall_testing::wait_until;
@@ -23,7 +23,7 @@ fn open() -> (Database, Table) {
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.with(TransactionOptions { isolation, ..small_options().transaction() }).begin()
+    database.with(TransactionOptions { isolation, ..small_options().transaction }).begin()
 }
 
 fn row(value: Option<&str>, changed: bool) -> LockedRow {
@@ -160,7 +160,8 @@ fn a_row_that_was_waited_for_has_changed() {
 
 #[test]
 fn a_locking_read_whose_statement_was_cancelled_says_so() {
-    let options = Options { snapshot_memory_bytes: 0, ..small_options() };
+    let mut options = small_options();
+    options.memory.snapshot_bytes = 0;
     let database = try_open(&SimulatedDisk::new(1), options).unwrap();
     let table = database.create_table("t").unwrap();
     database.put(&table, "k", vec![1; 1000]).unwrap();

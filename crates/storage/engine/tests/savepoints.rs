@@ -4,7 +4,7 @@
 mod common;
 
 use seawall_engine::{
-    Database, Durability, Error, Isolation, LockWait, Options, Table, Transaction, TransactionOptions,
+    Database, Durability, Error, Isolation, LockWait, Table, Transaction, TransactionOptions,
 };
 use seawall_simulation::SimulatedDisk;
 use seawall_testing::wait_until;
@@ -21,7 +21,7 @@ fn open() -> (Database, Table) {
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.with(TransactionOptions { isolation, ..small_options().transaction() }).begin()
+    database.with(TransactionOptions { isolation, ..small_options().transaction }).begin()
 }
 
 fn is_free(database: &Database, table: &Table, key: &str) -> bool {
@@ -131,6 +131,7 @@ fn a_deadlock_after_a_savepoint_lets_the_other_transaction_go_on_and_then_this_o
         isolation: Isolation::ReadCommitted,
         durability: Durability::Async,
         lock_wait: wait,
+        ..TransactionOptions::default()
     };
     let mut first = database.with(with(LONG)).begin();
     first.put(&table, "kept", "first").unwrap();
@@ -182,8 +183,10 @@ fn a_released_savepoint_is_gone_and_what_was_done_since_belongs_to_the_one_befor
 #[test]
 fn savepoints_that_are_released_take_no_memory() {
     let limit = 4 << 20;
-    let options =
-        Options { max_transaction_bytes: limit, transaction_memory_bytes: limit, ..small_options() };
+    let options = small_options().with(|options| {
+        options.memory.transaction_bytes = limit;
+        options.memory.all_transactions_bytes = limit;
+    });
     let database = try_open(&SimulatedDisk::new(1), options).unwrap();
     let table = database.create_table("t").unwrap();
     let mut transaction = begin(&database, Isolation::ReadCommitted);

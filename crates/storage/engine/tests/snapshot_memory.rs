@@ -11,7 +11,10 @@ use seawall_simulation::SimulatedDisk;
 const ROWS: u32 = 1000;
 
 fn options() -> Options {
-    Options { memtable_bytes: 4 << 20, snapshot_memory_bytes: 1 << 20, ..common::small_options() }
+    let mut options = common::small_options();
+    options.memory.memtable_bytes = 4 << 20;
+    options.memory.snapshot_bytes = 1 << 20;
+    options
 }
 
 fn open(options: Options) -> (Database, Table) {
@@ -86,14 +89,14 @@ fn the_oldest_snapshot_is_cancelled_and_the_others_see_what_they_saw() {
 
 #[test]
 fn an_iterator_under_way_and_a_transaction_that_wrote_get_the_error() {
-    let (database, table) = open(Options { snapshot_memory_bytes: 0, ..options() });
+    let (database, table) = open(options().with(|options| options.memory.snapshot_bytes = 0));
     let other = database.create_table("other").unwrap();
     write_round(&database, &table, 0);
     let snapshot = database.snapshot();
     let mut rows = snapshot.range::<&[u8]>(&table, ..);
     assert_eq!(rows.next().unwrap().unwrap().1, value(0));
     let begin = |isolation| {
-        let options = TransactionOptions { isolation, ..options().transaction() };
+        let options = TransactionOptions { isolation, ..options().transaction };
         let mut transaction = database.with(options).begin();
         transaction.get(&table, 0_u32.to_be_bytes()).unwrap();
         transaction.put(&other, format!("{isolation:?}"), "w").unwrap();
@@ -130,9 +133,9 @@ fn an_iterator_under_way_and_a_transaction_that_wrote_get_the_error() {
 
 #[test]
 fn a_statement_whose_snapshot_was_cancelled_fails_and_the_next_one_of_the_transaction_does_not() {
-    let (database, table) = open(Options { snapshot_memory_bytes: 0, ..options() });
+    let (database, table) = open(options().with(|options| options.memory.snapshot_bytes = 0));
     write_round(&database, &table, 0);
-    let options = TransactionOptions { isolation: Isolation::ReadCommitted, ..options().transaction() };
+    let options = TransactionOptions { isolation: Isolation::ReadCommitted, ..options().transaction };
     let mut transaction = database.with(options).begin();
     transaction.begin_statement().unwrap();
     write_round(&database, &table, 1);
@@ -147,7 +150,7 @@ fn a_statement_whose_snapshot_was_cancelled_fails_and_the_next_one_of_the_transa
 /// Rows are overwritten all the time; what a cancelled snapshot saw may be written again. No reader sees a byte of that.
 #[test]
 fn readers_see_the_right_row_or_the_error_while_snapshots_are_cancelled() {
-    let (database, table) = open(Options { snapshot_memory_bytes: 64 << 10, ..options() });
+    let (database, table) = open(options().with(|options| options.memory.snapshot_bytes = 64 << 10));
     write_round(&database, &table, 0);
     let (stop, cancelled, read) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -190,7 +193,7 @@ fn readers_see_the_right_row_or_the_error_while_snapshots_are_cancelled() {
 /// replace very much before it ends.
 #[test]
 fn while_a_merge_runs_no_more_of_what_it_replaces_is_kept_than_the_limit_allows() {
-    let (database, table) = open(Options { memtable_bytes: 8 << 20, ..options() });
+    let (database, table) = open(options().with(|options| options.memory.memtable_bytes = 8 << 20));
     let rows = 400_u32;
     let long = vec![7; 64 << 10];
     for row in 0..rows {
@@ -231,7 +234,7 @@ fn while_a_merge_runs_no_more_of_what_it_replaces_is_kept_than_the_limit_allows(
 /// What two snapshots and a transaction see of rows that change between checkpoints, however many of them there are.
 #[test]
 fn many_small_checkpoints_leave_few_memtables_and_old_snapshots_see_what_they_saw() {
-    let (database, table) = open(Options { snapshot_memory_bytes: 16 << 20, ..options() });
+    let (database, table) = open(options().with(|options| options.memory.snapshot_bytes = 16 << 20));
     write_round(&database, &table, 0);
     let oldest = database.snapshot();
     let mut writer = database.begin();
@@ -268,8 +271,10 @@ fn many_small_checkpoints_leave_few_memtables_and_old_snapshots_see_what_they_sa
 /// A load reads what it has loaded in order once a row comes out of order.
 #[test]
 fn a_bulk_load_needs_no_memory_for_snapshots_however_many_checkpoints_end_meanwhile() {
-    let (database, table) =
-        open(Options { snapshot_memory_bytes: 0, memtable_bytes: 256 << 10, ..options() });
+    let (database, table) = open(options().with(|options| {
+        options.memory.snapshot_bytes = 0;
+        options.memory.memtable_bytes = 256 << 10;
+    }));
     let (is_done, checkpoints) = (AtomicBool::new(false), AtomicU64::new(0));
     let rows = 50_000_u32;
     std::thread::scope(|scope| {

@@ -20,7 +20,7 @@ fn open() -> (SimulatedDisk, Database, Table) {
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.with(TransactionOptions { isolation, ..small_options().transaction() }).begin()
+    database.with(TransactionOptions { isolation, ..small_options().transaction }).begin()
 }
 
 /// Alters the table in a transaction of its own; the stamp.

@@ -112,8 +112,7 @@ fn a_conflict_that_the_program_passes_over_is_run_again() {
 #[test]
 fn a_conflict_at_the_commit_is_run_again() {
     let (database, table, _) = open(Options::default());
-    let options =
-        TransactionOptions { isolation: Isolation::Serializable, ..Options::default().transaction() };
+    let options = TransactionOptions { isolation: Isolation::Serializable, ..TransactionOptions::default() };
     let mut runs = 0;
     let done: Result<(), Refusal> = database.with(options).try_transact(|transaction| {
         runs += 1;
@@ -130,7 +129,10 @@ fn a_conflict_at_the_commit_is_run_again() {
 
 /// Room for a snapshot that is not very old.
 fn open_with_little_room() -> (Database, Table, Arc<SimulatedClock>) {
-    open(Options { snapshot_memory_bytes: 64 << 10, memtable_bytes: 4 << 20, ..Options::default() })
+    open(Options::default().with(|options| {
+        options.memory.snapshot_bytes = 64 << 10;
+        options.memory.memtable_bytes = 4 << 20;
+    }))
 }
 
 /// Writes so much that the oldest snapshot is cancelled.
@@ -149,7 +151,7 @@ fn a_cancelled_snapshot_is_run_again_under_every_isolation() {
     for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
         let (database, table, _) = open_with_little_room();
         cancel_oldest_snapshot(&database, &table);
-        let options = TransactionOptions { isolation, ..Options::default().transaction() };
+        let options = TransactionOptions { isolation, ..TransactionOptions::default() };
         let mut runs = 0;
         let rows: Result<usize, Refusal> = database.with(options).try_transact(|transaction| {
             runs += 1;
@@ -173,8 +175,7 @@ fn a_cancelled_snapshot_is_run_again_under_every_isolation() {
 fn a_cancelled_read_is_run_again_whatever_was_read_after_it() {
     let (database, table, _) = open_with_little_room();
     cancel_oldest_snapshot(&database, &table);
-    let options =
-        TransactionOptions { isolation: Isolation::ReadCommitted, ..Options::default().transaction() };
+    let options = TransactionOptions { isolation: Isolation::ReadCommitted, ..TransactionOptions::default() };
     let mut runs = 0;
     let read: Result<(), Refusal> = database.with(options).try_transact(|transaction| {
         runs += 1;
@@ -199,7 +200,7 @@ fn a_cancelled_read_is_run_again_whatever_was_read_after_it() {
 fn a_snapshot_that_is_cancelled_after_the_last_read_is_nobody_in_the_way() {
     for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
         let (database, table, _) = open_with_little_room();
-        let options = TransactionOptions { isolation, ..Options::default().transaction() };
+        let options = TransactionOptions { isolation, ..TransactionOptions::default() };
         let mut runs = 0;
         let refused: Result<(), Refusal> = database.with(options).try_transact(|transaction| {
             runs += 1;
@@ -219,7 +220,8 @@ fn a_snapshot_that_is_cancelled_after_the_last_read_is_nobody_in_the_way() {
 #[test]
 fn a_transaction_that_never_gets_through_is_given_up_after_the_time_for_it() {
     for (retry_for, expected) in [(Duration::ZERO, 1), (Duration::from_secs(60), 6)] {
-        let (database, table, clock) = open(Options { retry_for, ..Options::default() });
+        let (database, table, clock) =
+            open(Options::default().with(|options| options.transaction.retry_for = retry_for));
         let mut runs = 0;
         let result: Result<(), Refusal> = database.try_transact(|transaction| {
             runs += 1;
@@ -230,4 +232,19 @@ fn a_transaction_that_never_gets_through_is_given_up_after_the_time_for_it() {
         assert!(matches!(result, Err(Refusal::Database(Error::Conflict { .. }))), "{result:?}");
         assert_eq!(runs, expected);
     }
+}
+
+#[test]
+fn the_time_for_a_transaction_may_be_its_own() {
+    let (database, table, clock) = open(Options::default());
+    let once = TransactionOptions { retry_for: Duration::ZERO, ..TransactionOptions::default() };
+    let mut runs = 0;
+    let result: Result<(), Error> = database.with(once).transact(|transaction| {
+        runs += 1;
+        assert!(runs < 100, "it is never given up");
+        clock.advance(Duration::from_secs(10));
+        collide(&database, &table, transaction)
+    });
+    assert!(matches!(result, Err(Error::Conflict { .. })), "{result:?}");
+    assert_eq!(runs, 1);
 }

@@ -71,12 +71,10 @@ mod counting {
 const LIMIT: u64 = 8 << 20;
 
 fn open(limit: u64) -> (Database, Table) {
-    let options = Options {
-        memtable_bytes: 64 << 20,
-        max_transaction_bytes: limit,
-        transaction_memory_bytes: limit.max(2 * LIMIT),
-        ..small_options()
-    };
+    let mut options = small_options();
+    options.memory.memtable_bytes = 64 << 20;
+    options.memory.transaction_bytes = limit;
+    options.memory.all_transactions_bytes = limit.max(2 * LIMIT);
     let database = try_open(&SimulatedDisk::new(1), options).unwrap();
     let table = database.create_table("t").unwrap();
     (database, table)
@@ -102,7 +100,7 @@ fn until_refused(
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.with(TransactionOptions { isolation, ..small_options().transaction() }).begin()
+    database.with(TransactionOptions { isolation, ..small_options().transaction }).begin()
 }
 
 #[test]
@@ -211,7 +209,7 @@ fn all_transactions_together_keep_to_the_memory_that_they_may_take() {
         assert!(open.len() < 10, "nobody is refused");
     };
     assert!(matches!(refused, Error::TransactionMemory { limit, .. } if limit == 2 * LIMIT), "{refused}");
-    assert!(refused.to_string().contains("`transaction_memory_bytes`"), "{refused}");
+    assert!(refused.to_string().contains("`memory.all_transactions_bytes`"), "{refused}");
     // What was refused has changed nothing: all can commit, and make room.
     let mut last = open.pop().unwrap();
     open.into_iter().for_each(|transaction| assert!(transaction.commit().is_ok()));
@@ -224,16 +222,13 @@ fn all_transactions_together_keep_to_the_memory_that_they_may_take() {
 fn large_commits_that_come_at_once_overfill_the_memtable_by_one_of_them_at_most() {
     const MEMTABLE: u64 = 16 << 20;
     const ROWS: u64 = 60_000;
-    let options = Options {
-        memtable_bytes: MEMTABLE,
-        max_transaction_bytes: 64 << 20,
-        segment_bytes: 16 << 20,
-        checkpoint_log_bytes: 1 << 30,
-        checkpoint_chunk_bytes: 4 << 20,
-        background: Background::Threads,
-        lock_wait: LockWait::Timeout(Duration::from_secs(600)),
-        ..small_options()
-    };
+    let mut options = Options { background: Background::Threads, ..small_options() };
+    options.memory.memtable_bytes = MEMTABLE;
+    options.memory.transaction_bytes = 64 << 20;
+    options.format.segment_bytes = 16 << 20;
+    options.checkpoint.log_bytes = 1 << 30;
+    options.checkpoint.chunk_bytes = 4 << 20;
+    options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(600));
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
     let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();

@@ -23,18 +23,16 @@ use seawall_engine::{
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 fn options() -> Options {
-    Options {
-        page_bytes: 4096,
-        segment_bytes: 64 << 10,
-        memtable_bytes: 8 << 20,
-        cache_bytes: 1 << 20,
-        checkpoint_log_bytes: 64 << 20,
-        checkpoint_chunk_bytes: 64 << 10,
-        recovery_threads: 1,
-        lock_wait: LockWait::NoWait,
-        background: Background::Manual,
-        ..Options::default()
-    }
+    let mut options = Options { background: Background::Manual, ..Options::default() };
+    options.format.page_bytes = 4096;
+    options.format.segment_bytes = 64 << 10;
+    options.memory.memtable_bytes = 8 << 20;
+    options.memory.cache_bytes = 1 << 20;
+    options.checkpoint.log_bytes = 64 << 20;
+    options.checkpoint.chunk_bytes = 64 << 10;
+    options.recovery.threads = 1;
+    options.transaction.lock_wait = LockWait::NoWait;
+    options
 }
 
 fn open_with(disk: &SimulatedDisk, options: Options) -> Database {
@@ -68,7 +66,7 @@ fn lose_unsynced(disk: &SimulatedDisk) -> SimulatedDisk {
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.with(TransactionOptions { isolation, ..options().transaction() }).begin()
+    database.with(TransactionOptions { isolation, ..options().transaction }).begin()
 }
 
 /// Prepares the put of some rows.

@@ -19,11 +19,8 @@ use common::{small_options, try_open};
 const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 
 fn open(disk: &SimulatedDisk) -> (Database, Table) {
-    let options = Options {
-        background: Background::Threads,
-        lock_wait: LockWait::Timeout(Duration::from_secs(600)),
-        ..small_options()
-    };
+    let mut options = Options { background: Background::Threads, ..small_options() };
+    options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(600));
     let environment = Environment::of_the_system(Arc::new(disk.clone()));
     let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
@@ -37,7 +34,7 @@ fn begin(database: &Database, isolation: Isolation) -> Transaction {
 fn database_options() -> TransactionOptions {
     TransactionOptions {
         lock_wait: LockWait::Timeout(Duration::from_secs(600)),
-        ..Options::default().transaction()
+        ..TransactionOptions::default()
     }
 }
 
@@ -385,7 +382,8 @@ fn an_update_commits_where_only_the_tree_knows_row_and_table() {
 fn an_update_commits_after_a_snapshot_was_cancelled_that_the_transaction_never_had() {
     for isolation in ALL {
         for change in OF_A_COLD_ROW {
-            let options = Options { snapshot_memory_bytes: 0, ..small_options() };
+            let mut options = small_options();
+            options.memory.snapshot_bytes = 0;
             let database = try_open(&SimulatedDisk::new(1), options).unwrap();
             let table = database.create_table("t").unwrap();
             database.put(&table, "k", 4_u64.to_be_bytes()).unwrap();

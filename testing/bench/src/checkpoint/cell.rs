@@ -113,28 +113,26 @@ impl Cell {
 
     /// Each kind has its own reason for checkpoints, and the others are kept away.
     fn options(&self) -> Result<Options, BenchError> {
-        let mut options = Options {
-            cache_bytes: self.cache_bytes,
-            memtable_bytes: self.memtable_bytes,
-            checkpoint_interval: Duration::from_secs_f64(self.interval),
-            durability: self.load.durability.into(),
-            recovery_target: None,
-            ..Options::default()
-        };
+        let mut options = Options::default();
+        options.memory.cache_bytes = self.cache_bytes;
+        options.memory.memtable_bytes = self.memtable_bytes;
+        options.checkpoint.interval = Duration::from_secs_f64(self.interval);
+        options.transaction.durability = self.load.durability.into();
+        options.recovery.target = None;
         if let Some(chunk_bytes) = self.chunk_bytes {
-            options.checkpoint_chunk_bytes = chunk_bytes;
+            options.checkpoint.chunk_bytes = chunk_bytes;
         }
         match self.kind {
-            Kind::Extreme => options.recovery_target = Options::default().recovery_target,
-            Kind::Overwrite => options.checkpoint_log_bytes = NEVER_BYTES,
+            Kind::Extreme => options.recovery.target = Options::default().recovery.target,
+            Kind::Overwrite => options.checkpoint.log_bytes = NEVER_BYTES,
             Kind::Readers | Kind::Kill => {
-                options.checkpoint_log_bytes = NEVER_BYTES;
-                options.checkpoint_interval = NEVER;
+                options.checkpoint.log_bytes = NEVER_BYTES;
+                options.checkpoint.interval = NEVER;
             }
             Kind::RecoveryTarget => {
-                options.checkpoint_log_bytes = NEVER_BYTES;
-                options.checkpoint_interval = NEVER;
-                options.recovery_target = Some(Duration::from_secs_f64(self.recovery_target));
+                options.checkpoint.log_bytes = NEVER_BYTES;
+                options.checkpoint.interval = NEVER;
+                options.recovery.target = Some(Duration::from_secs_f64(self.recovery_target));
             }
         }
         self.configuration.apply(&mut options)?;

@@ -12,19 +12,34 @@ pub(super) struct Choice {
 }
 
 pub(super) const PROTECTIONS: &[Choice] = &[
-    Choice { name: "recovery-file", set: |options| options.page_protection = PageProtection::RecoveryFile },
-    Choice { name: "log-images", set: |options| options.page_protection = PageProtection::LogImages },
+    Choice {
+        name: "recovery-file",
+        set: |options| options.checkpoint.page_protection = PageProtection::RecoveryFile,
+    },
+    Choice {
+        name: "log-images",
+        set: |options| options.checkpoint.page_protection = PageProtection::LogImages,
+    },
 ];
 
 pub(super) const COMPRESSIONS: &[Choice] = &[
-    Choice { name: "none", set: |options| options.page_image_compression = ImageCompression::None },
+    Choice {
+        name: "none",
+        set: |options| options.checkpoint.page_image_compression = ImageCompression::None,
+    },
     Choice {
         name: "skip-garbage",
-        set: |options| options.page_image_compression = ImageCompression::SkipGarbage,
+        set: |options| options.checkpoint.page_image_compression = ImageCompression::SkipGarbage,
     },
-    Choice { name: "lz4", set: |options| options.page_image_compression = ImageCompression::Lz4 },
-    Choice { name: "zstd", set: |options| options.page_image_compression = ImageCompression::Zstd },
-    Choice { name: "snappy", set: |options| options.page_image_compression = ImageCompression::Snappy },
+    Choice { name: "lz4", set: |options| options.checkpoint.page_image_compression = ImageCompression::Lz4 },
+    Choice {
+        name: "zstd",
+        set: |options| options.checkpoint.page_image_compression = ImageCompression::Zstd,
+    },
+    Choice {
+        name: "snappy",
+        set: |options| options.checkpoint.page_image_compression = ImageCompression::Snappy,
+    },
 ];
 
 pub(super) fn names(choices: &[Choice]) -> Vec<&'static str> {
@@ -77,8 +92,8 @@ mod tests {
         for configuration in configurations {
             let mut options = Options::default();
             configuration.apply(&mut options).unwrap();
-            assert_eq!(options.page_protection.name(), configuration.protection);
-            assert_eq!(options.page_image_compression.name(), configuration.compression);
+            assert_eq!(options.checkpoint.page_protection.name(), configuration.protection);
+            assert_eq!(options.checkpoint.page_image_compression.name(), configuration.compression);
         }
         let unknown = Configuration { protection: "recovery-file".into(), compression: "rle".into() };
         assert!(unknown.apply(&mut Options::default()).is_err());

@@ -65,16 +65,18 @@ impl Cell {
 
     /// Opens the database `folder` of the cell with the same options.
     pub(super) fn open_at(&self, folder: &str, checkpoints: Checkpoints) -> Result<Database, BenchError> {
-        let mut options = Options { cache_bytes: self.cache_mib << 20, ..Options::default() };
+        let mut options = Options::default();
+        options.memory.cache_bytes = self.cache_mib << 20;
         if checkpoints == Checkpoints::OnRequestOnly {
             options.background = Background::Manual;
         }
         if checkpoints != Checkpoints::ByLimits {
             // Room for what all drops put there, which no checkpoint takes away.
-            options.memtable_bytes = options.memtable_bytes.max(self.table_count() * MEMORY_OF_A_DROP);
-            options.checkpoint_log_bytes = NEVER_BYTES;
-            options.checkpoint_interval = NEVER;
-            options.recovery_target = None;
+            options.memory.memtable_bytes =
+                options.memory.memtable_bytes.max(self.table_count() * MEMORY_OF_A_DROP);
+            options.checkpoint.log_bytes = NEVER_BYTES;
+            options.checkpoint.interval = NEVER;
+            options.recovery.target = None;
         }
         Database::open(self.directory.join(folder), options).map_err(engine_error(NAME, "open"))
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use seawall::{Database, Durability, Options, TransactionOptions};
+use seawall::{Database, Durability, TransactionOptions};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::Load;
@@ -159,7 +159,7 @@ fn create(cell: &Cell) -> Result<(Database, Figures), BenchError> {
 /// Each in a transaction of its own, with its rows; durable together, at the end.
 fn create_tables(cell: &Cell, database: &Database) -> Result<(), BenchError> {
     let value = Cell::value();
-    let options = TransactionOptions { durability: Durability::Async, ..Options::default().transaction() };
+    let options = TransactionOptions { durability: Durability::Async, ..TransactionOptions::default() };
     for number in 0..cell.table_count() {
         let mut transaction = database.with(options).begin();
         let table = transaction.create_table(&Cell::name(number));

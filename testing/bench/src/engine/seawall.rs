@@ -1,5 +1,5 @@
 //! Seawall. `Synced` is `Durability::Sync`; `Buffered` is `Durability::Async`, which is flushed at the latest after
-//! `Options::flush_interval`. A killed process loses nothing of either.
+//! `LogOptions::flush_interval`. A killed process loses nothing of either.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -26,18 +26,19 @@ struct Seawall {
 }
 
 pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>, BenchError> {
-    let mut options = Options { cache_bytes: settings.cache_bytes, ..Options::default() };
-    options.durability = match settings.durability {
+    let mut options = Options::default();
+    options.memory.cache_bytes = settings.cache_bytes;
+    options.transaction.durability = match settings.durability {
         Durability::Synced => seawall::Durability::Sync,
         Durability::Buffered => seawall::Durability::Async,
     };
     if let Some(room_bytes) = settings.log_room_bytes {
         let memtable_bytes = room_bytes.saturating_mul(MEMTABLE_SHARE);
-        options.memtable_bytes = options.memtable_bytes.max(memtable_bytes);
-        options.checkpoint_log_bytes = options.checkpoint_log_bytes.max(memtable_bytes);
-        options.checkpoint_interval = LONGER_THAN_ANY_RUN;
+        options.memory.memtable_bytes = options.memory.memtable_bytes.max(memtable_bytes);
+        options.checkpoint.log_bytes = options.checkpoint.log_bytes.max(memtable_bytes);
+        options.checkpoint.interval = LONGER_THAN_ANY_RUN;
     }
-    let configured_bytes = options.cache_bytes + options.memtable_bytes;
+    let configured_bytes = options.memory.cache_bytes + options.memory.memtable_bytes;
     let database = Database::open(&settings.directory, options).map_err(engine_error(NAME, "open"))?;
     let table = OnceLock::new();
     Ok(Box::new(Seawall { database, table, configured_bytes }))

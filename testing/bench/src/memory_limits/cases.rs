@@ -62,14 +62,12 @@ impl Case {
 pub(crate) fn run(cell: &Cell) -> Result<Taken, BenchError> {
     let before = Memory::of_this_process().anonymous;
     let transaction_memory_bytes = cell.case.budget() * cell.each_bytes;
-    let options = Options {
-        memtable_bytes: cell.each_bytes,
-        cache_bytes: cell.each_bytes,
-        snapshot_memory_bytes: cell.each_bytes,
-        max_transaction_bytes: cell.each_bytes,
-        transaction_memory_bytes,
-        ..Options::default()
-    };
+    let mut options = Options::default();
+    options.memory.memtable_bytes = cell.each_bytes;
+    options.memory.cache_bytes = cell.each_bytes;
+    options.memory.snapshot_bytes = cell.each_bytes;
+    options.memory.transaction_bytes = cell.each_bytes;
+    options.memory.all_transactions_bytes = transaction_memory_bytes;
     let allowed = 3 * cell.each_bytes + transaction_memory_bytes;
     let (done, peak) = sampled(|| {
         let database = Database::open(&cell.directory, options)?;
@@ -140,7 +138,7 @@ impl Work<'_> {
     fn read_again_and_again(&self) -> Result<(), Error> {
         self.database.put(self.table, "row", "value")?;
         let options =
-            TransactionOptions { isolation: Isolation::Serializable, ..Options::default().transaction() };
+            TransactionOptions { isolation: Isolation::Serializable, ..TransactionOptions::default() };
         let mut transaction = self.database.with(options).begin();
         for _ in 0..self.each_bytes / 4 {
             match transaction.get(self.table, "row") {

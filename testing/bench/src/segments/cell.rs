@@ -240,8 +240,10 @@ fn made(statistics: &Statistics) -> u64 {
 impl Cell {
     /// A database on its second timeline.
     fn create(&self) -> Result<Database, BenchError> {
-        let options =
-            Options { segment_bytes: self.segment_bytes, mode: OpenMode::New, ..Options::default() };
+        let options = Options::default().with(|options| {
+            options.format.segment_bytes = self.segment_bytes;
+            options.mode = OpenMode::New;
+        });
         let database = Database::open(&self.directory, options).map_err(engine_error(ENGINE, "create"))?;
         database.create_table(TABLE).map_err(engine_error(ENGINE, "create a table"))?;
         close(database)?;

@@ -119,17 +119,15 @@ struct Timed {
 
 /// Measures the cell in its directory, and leaves the database there.
 pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
-    let options = Options {
-        memtable_bytes: cell.memtable_bytes,
-        // No checkpoint: what is measured is the path of a commit.
-        checkpoint_log_bytes: 1 << 40,
-        checkpoint_interval: Duration::from_secs(86_400),
-        recovery_target: None,
-        // A row of 100 bytes takes about 400 with its key, lock and record.
-        max_transaction_bytes: 1920 << 20,
-        transaction_memory_bytes: 4 << 30,
-        ..Options::default()
-    };
+    let mut options = Options::default();
+    options.memory.memtable_bytes = cell.memtable_bytes;
+    // No checkpoint: what is measured is the path of a commit.
+    options.checkpoint.log_bytes = 1 << 40;
+    options.checkpoint.interval = Duration::from_secs(86_400);
+    options.recovery.target = None;
+    // A row of 100 bytes takes about 400 with its key, lock and record.
+    options.memory.transaction_bytes = 1920 << 20;
+    options.memory.all_transactions_bytes = 4 << 30;
     let database = Database::open(&cell.directory, options).map_err(engine_error(ENGINE, "open"))?;
     let table = database.create_table("t").map_err(engine_error(ENGINE, "create a table"))?;
     let timed = match cell.kind {
@@ -297,6 +295,7 @@ fn hot_row(cell: &Cell, database: &Database, table: &Table) -> Result<Timed, Ben
         isolation: Isolation::ReadCommitted,
         durability: Durability::Sync,
         lock_wait: LockWait::Timeout(Duration::from_secs(10)),
+        ..TransactionOptions::default()
     };
     let (latencies, elapsed) = run_threads(cell, cell.hot_threads, &[], |_, _| {
         let mut transaction = database.with(options).begin();

@@ -21,6 +21,7 @@ fn serializable() -> TransactionOptions {
         isolation: Isolation::Serializable,
         durability: Durability::Sync,
         lock_wait: LockWait::Timeout(Duration::from_secs(10)),
+        ..TransactionOptions::default()
     }
 }
 

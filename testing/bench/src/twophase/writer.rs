@@ -23,13 +23,12 @@ const LONGER_THAN_ANY_RUN: Duration = Duration::from_secs(24 * 3600);
 
 /// Of the writer, and of the process that opens after it.
 pub(super) fn options() -> Options {
-    Options {
-        memtable_bytes: ROOM_BYTES,
-        checkpoint_log_bytes: 1 << 40,
-        checkpoint_interval: LONGER_THAN_ANY_RUN,
-        recovery_target: None,
-        ..Options::default()
-    }
+    let mut options = Options::default();
+    options.memory.memtable_bytes = ROOM_BYTES;
+    options.checkpoint.log_bytes = 1 << 40;
+    options.checkpoint.interval = LONGER_THAN_ANY_RUN;
+    options.recovery.target = None;
+    options
 }
 
 /// Writes, says so, and waits.

@@ -136,25 +136,28 @@ pub fn run_history(cell: Cell, seed: u64, tally: &mut Tally) -> Result<(), Strin
         // Each process may have been told something else.
         let options = if random.chance(1, 3) {
             let page_image_compression = *random.pick(&ImageCompression::ALL);
-            Options { page_image_compression, ..other_place(&options) }
+            let mut options = other_place(&options);
+            options.checkpoint.page_image_compression = page_image_compression;
+            options
         } else {
             options.clone()
         };
         // Of all these processes; a disk that takes no time would hide a write that does not wait for another.
         let options = Options { background: *random.pick(&BACKGROUNDS), ..options };
-        if options.checkpoint_threads > 1 {
+        if options.checkpoint.threads > 1 {
             slow_down_pages(&disk, *random.pick(&[Operation::Sync, Operation::Write]));
         }
-        let before = place.replace(options.page_protection);
-        tally.changed_over += u64::from(before.is_some_and(|before| before != options.page_protection));
-        tally.with_checkpoint_threads += u64::from(options.checkpoint_threads > 1);
+        let before = place.replace(options.checkpoint.page_protection);
+        tally.changed_over +=
+            u64::from(before.is_some_and(|before| before != options.checkpoint.page_protection));
+        tally.with_checkpoint_threads += u64::from(options.checkpoint.threads > 1);
         tally.with_background += u64::from(options.background == Background::Threads);
         let mut work = random.fork();
         disk.crash_at(crash_call(&disk, &may_be, &options, &work, &mut random));
         let ended =
             live(&disk, &may_be, &options, &mut work).map_err(|reason| format!("life {life}: {reason}"))?;
         tally.in_recovery += u64::from(life > 0 && ended.opening);
-        let is_own = options.page_protection == cell.protection;
+        let is_own = options.checkpoint.page_protection == cell.protection;
         let calls = if is_own { &mut tally.calls } else { &mut tally.other_calls };
         match ended.calls.last().filter(|_| ended.in_call) {
             Some(target) => *calls.entry(*target).or_default() += 1,
@@ -213,21 +216,20 @@ const BACKGROUNDS: [Background; 4] =
 
 /// Options of a cell, small ones.
 pub(super) fn random_options(cell: Cell, random: &mut SeededRandom) -> Options {
-    Options {
-        page_bytes: *random.pick(&[4096, 4096, 8192, 16384]),
-        segment_bytes: *random.pick(&[64 << 10, 64 << 10, 128 << 10]),
-        memtable_bytes: *random.pick(&[64 << 10, 128 << 10, 512 << 10]),
-        checkpoint_chunk_bytes: *random.pick(&[16 << 10, 40 << 10, 200 << 10, 4 << 20]),
-        checkpoint_threads: *random.pick(&[1, 1, 2, 3]),
-        background: *random.pick(&BACKGROUNDS),
-        checkpoint_log_bytes: *random.pick(&[100 << 10, 400 << 10, 4 << 20]),
-        cache_bytes: *random.pick(&[64 << 10, 1 << 20]),
-        spare_segments: *random.pick(&[0, 1, 3]),
-        page_protection: cell.protection,
-        page_image_compression: cell.compression,
-        master_key: random.chance(1, 4).then(master_key),
-        ..small_options()
-    }
+    let mut options = small_options();
+    options.format.page_bytes = *random.pick(&[4096, 4096, 8192, 16384]);
+    options.format.segment_bytes = *random.pick(&[64 << 10, 64 << 10, 128 << 10]);
+    options.memory.memtable_bytes = *random.pick(&[64 << 10, 128 << 10, 512 << 10]);
+    options.checkpoint.chunk_bytes = *random.pick(&[16 << 10, 40 << 10, 200 << 10, 4 << 20]);
+    options.checkpoint.threads = *random.pick(&[1, 1, 2, 3]);
+    options.background = *random.pick(&BACKGROUNDS);
+    options.checkpoint.log_bytes = *random.pick(&[100 << 10, 400 << 10, 4 << 20]);
+    options.memory.cache_bytes = *random.pick(&[64 << 10, 1 << 20]);
+    options.log.spare_segments = *random.pick(&[0, 1, 3]);
+    options.checkpoint.page_protection = cell.protection;
+    options.checkpoint.page_image_compression = cell.compression;
+    options.master_key = random.chance(1, 4).then(master_key);
+    options
 }
 
 /// What a database may hold, newest first.
@@ -286,7 +288,7 @@ fn live(
     let unknown = |if_power_goes: &[Arc<State>]| Ended {
         may_be: Left { candidates: if_power_goes.to_vec(), survivors: may_be.now.clone() },
         opening: true,
-        calls: Target::of_all(&disk.trace(), None, options.page_protection),
+        calls: Target::of_all(&disk.trace(), None, options.checkpoint.page_protection),
         in_call: true,
     };
     let database = match try_open(disk, options) {
@@ -303,13 +305,17 @@ fn live(
     let progress = Progress::shared(found);
     let mut session = Session::with(database, Arc::new(disk.clone()), options, Arc::clone(&progress));
     let mut survivors = progress.lock().survivors();
-    let mut calls = Target::of_all(&disk.trace(), None, options.page_protection);
+    let mut calls = Target::of_all(&disk.trace(), None, options.checkpoint.page_protection);
     let mut in_call = false;
     for _ in 0..150 {
         let state = Arc::clone(progress.lock().current());
         let step = plan::random_step(random, &state);
         let result = session.run(&step);
-        calls.extend(Target::of_all(&disk.trace()[calls.len()..], Some(&step), options.page_protection));
+        calls.extend(Target::of_all(
+            &disk.trace()[calls.len()..],
+            Some(&step),
+            options.checkpoint.page_protection,
+        ));
         if disk.crashed() {
             if result.is_ok() {
                 // The process was dead when it was told so.

@@ -123,7 +123,7 @@ impl Causes {
             | Error::Io { message: text }
             | Error::CheckpointFailing { cause: text } => of_any && !text.is_empty(),
             // Of a read-only open. How long the log is depends on when the threads take checkpoints.
-            Error::Option { name: "memtable_bytes", .. } => self.done_later == DoneLater::Anything,
+            Error::Option { name: "memory.memtable_bytes", .. } => self.done_later == DoneLater::Anything,
             _ => false,
         }
     }

@@ -45,7 +45,7 @@ impl Run {
     pub(super) fn new(seed: u64, swallow: Option<u64>, checkpoint_threads: Option<usize>) -> Run {
         let mut random = SeededRandom::new(seed);
         let mut options = draw_options(&mut random);
-        options.checkpoint_threads = checkpoint_threads.unwrap_or(options.checkpoint_threads);
+        options.checkpoint.threads = checkpoint_threads.unwrap_or(options.checkpoint.threads);
         let disk = SimulatedDisk::new(random.next_u64());
         if checkpoint_threads == Some(1) {
             options.background = Background::Manual;
@@ -54,7 +54,7 @@ impl Run {
         // After a failed sync, half of them show what is durable, and not what was written. A thread that has met one stops the
         // database by itself, and until the next step hears of it, pages may be refused.
         disk.forget_unsynced(!has_threads && random.chance(1, 2));
-        let causes = Causes::new(match (has_threads, options.checkpoint_threads) {
+        let causes = Causes::new(match (has_threads, options.checkpoint.threads) {
             (true, _) => DoneLater::Anything,
             (false, 1) => DoneLater::Nothing,
             (false, _) => DoneLater::Pages,
@@ -549,27 +549,24 @@ fn environment(disk: &SimulatedDisk, clock: &SimulatedClock) -> Environment {
 }
 
 fn draw_options(random: &mut SeededRandom) -> Options {
-    Options {
-        page_bytes: *random.pick(&[4096, 8192]),
-        segment_bytes: 64 << 10,
-        memtable_bytes: *random.pick(&[128 << 10, 512 << 10]),
-        cache_bytes: *random.pick(&[64 << 10, 1 << 20]),
-        checkpoint_log_bytes: *random.pick(&[64 << 10, 400 << 10]),
-        checkpoint_chunk_bytes: *random.pick(&[24 << 10, 256 << 10, 4 << 20]),
-        checkpoint_threads: *random.pick(&[1, 1, 2, 3]),
-        recovery_threads: 1,
-        spare_segments: *random.pick(&[1, 2]),
-        page_protection: *random.pick(&[PageProtection::RecoveryFile, PageProtection::LogImages]),
-        page_image_compression: *random.pick(&[ImageCompression::None, ImageCompression::Lz4]),
-        max_transaction_bytes: 512 << 10,
-        lock_wait: LockWait::NoWait,
-        background: *random.pick(&[
-            Background::Manual,
-            Background::Manual,
-            Background::Manual,
-            Background::Threads,
-        ]),
-        master_key: random.chance(1, 4).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),
-        ..Options::default()
-    }
+    let mut options = Options::default();
+    options.format.page_bytes = *random.pick(&[4096, 8192]);
+    options.format.segment_bytes = 64 << 10;
+    options.memory.memtable_bytes = *random.pick(&[128 << 10, 512 << 10]);
+    options.memory.cache_bytes = *random.pick(&[64 << 10, 1 << 20]);
+    options.checkpoint.log_bytes = *random.pick(&[64 << 10, 400 << 10]);
+    options.checkpoint.chunk_bytes = *random.pick(&[24 << 10, 256 << 10, 4 << 20]);
+    options.checkpoint.threads = *random.pick(&[1, 1, 2, 3]);
+    options.recovery.threads = 1;
+    options.log.spare_segments = *random.pick(&[1, 2]);
+    options.checkpoint.page_protection =
+        *random.pick(&[PageProtection::RecoveryFile, PageProtection::LogImages]);
+    options.checkpoint.page_image_compression =
+        *random.pick(&[ImageCompression::None, ImageCompression::Lz4]);
+    options.memory.transaction_bytes = 512 << 10;
+    options.transaction.lock_wait = LockWait::NoWait;
+    options.background =
+        *random.pick(&[Background::Manual, Background::Manual, Background::Manual, Background::Threads]);
+    options.master_key = random.chance(1, 4).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32])));
+    options
 }

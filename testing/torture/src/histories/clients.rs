@@ -131,6 +131,7 @@ impl Client<'_> {
             isolation: self.work.isolation,
             durability,
             lock_wait: LockWait::Timeout(LOCK_WAIT),
+            ..TransactionOptions::default()
         };
         let mut transaction = self.database.with(options).begin();
         let mut operations = Vec::new();

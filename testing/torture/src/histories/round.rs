@@ -47,17 +47,16 @@ impl Plan {
         let lives: Vec<End> = (0..random.range(1..4)).map(|_| end(&mut random, is_on_files)).collect();
         let async_percent = *random.pick(&[0, 20, 90]);
         let work = Work { isolation, transactions: random.range(60..160), async_percent };
-        let options = Options {
-            segment_bytes: 64 << 10,
-            memtable_bytes: *random.pick(&[1 << 20, 16 << 20]),
-            cache_bytes: 1 << 20,
-            checkpoint_log_bytes: *random.pick(&[128 << 10, 1 << 20]),
-            checkpoint_threads: *random.pick(&[1, 2, 3]),
-            // The longer one leaves a power loss more to take.
-            flush_interval: Duration::from_millis(*random.pick(&[10, 1_000])),
-            page_protection: *random.pick(&[PageProtection::RecoveryFile, PageProtection::LogImages]),
-            ..Options::default()
-        };
+        let mut options = Options::default();
+        options.format.segment_bytes = 64 << 10;
+        options.memory.memtable_bytes = *random.pick(&[1 << 20, 16 << 20]);
+        options.memory.cache_bytes = 1 << 20;
+        options.checkpoint.log_bytes = *random.pick(&[128 << 10, 1 << 20]);
+        options.checkpoint.threads = *random.pick(&[1, 2, 3]);
+        // The longer one leaves a power loss more to take.
+        options.log.flush_interval = Duration::from_millis(*random.pick(&[10, 1_000]));
+        options.checkpoint.page_protection =
+            *random.pick(&[PageProtection::RecoveryFile, PageProtection::LogImages]);
         let clients = *random.pick(&[4, 6, 8]);
         Plan { clients, work, options, lives, is_on_files, random }
     }

@@ -4,8 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use seawall::{
-    Background, Database, Durability, Environment, Error, ImageCompression, Isolation, LockWait, MasterKey,
-    Options, PageProtection, Savepoint, SecretKey, Snapshot, Table, Transaction, TransactionOptions,
+    Background, Database, Durability, Environment, Error, FormatOptions, ImageCompression, Isolation,
+    LockWait, MasterKey, MemoryOptions, Options, PageProtection, Savepoint, SecretKey, Snapshot, Table,
+    Transaction, TransactionOptions,
 };
 use seawall_io::{Clock, SystemClock};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -29,28 +30,29 @@ pub(super) struct Subject {
 
 /// The first set is a plain one, large enough that nothing but the script asks for work.
 fn draw_options(set: u64, random: &mut SeededRandom) -> Options {
-    let drawn = Options {
-        page_bytes: *random.pick(&[4096, 8192, 16384, 65536]),
-        segment_bytes: *random.pick(&[64 << 10, 128 << 10, 1 << 20]),
-        memtable_bytes: *random.pick(&[64 << 10, 64 << 10, 200_000, 4 << 20]),
-        cache_bytes: *random.pick(&[16 << 10, 128 << 10, 4 << 20]),
-        checkpoint_log_bytes: *random.pick(&[6_000, 60_000, 100 << 20]),
-        checkpoint_chunk_bytes: *random.pick(&[16 << 10, 50_000, 1 << 20]),
-        page_protection: *random.pick(&PageProtection::ALL),
-        page_image_compression: *random.pick(&ImageCompression::ALL),
-        checkpoint_threads: *random.pick(&[1, 1, 2, 3]),
-        recovery_threads: *random.pick(&[1, 1, 2, 4]),
-        spare_segments: random.index(4),
-        lock_wait: LockWait::NoWait,
-        background: if random.chance(1, 4) { Background::Threads } else { Background::Manual },
-        master_key: random.chance(1, 4).then(|| MasterKey::Bytes(SecretKey::from_bytes([9; 32]))),
-        ..Options::default()
-    };
+    let mut drawn = Options::default();
+    drawn.format.page_bytes = *random.pick(&[4096, 8192, 16384, 65536]);
+    drawn.format.segment_bytes = *random.pick(&[64 << 10, 128 << 10, 1 << 20]);
+    drawn.memory.memtable_bytes = *random.pick(&[64 << 10, 64 << 10, 200_000, 4 << 20]);
+    drawn.memory.cache_bytes = *random.pick(&[16 << 10, 128 << 10, 4 << 20]);
+    drawn.checkpoint.log_bytes = *random.pick(&[6_000, 60_000, 100 << 20]);
+    drawn.checkpoint.chunk_bytes = *random.pick(&[16 << 10, 50_000, 1 << 20]);
+    drawn.checkpoint.page_protection = *random.pick(&PageProtection::ALL);
+    drawn.checkpoint.page_image_compression = *random.pick(&ImageCompression::ALL);
+    drawn.checkpoint.threads = *random.pick(&[1, 1, 2, 3]);
+    drawn.recovery.threads = *random.pick(&[1, 1, 2, 4]);
+    drawn.log.spare_segments = random.index(4);
+    drawn.transaction.lock_wait = LockWait::NoWait;
+    drawn.background = if random.chance(1, 4) { Background::Threads } else { Background::Manual };
+    drawn.master_key = random.chance(1, 4).then(|| MasterKey::Bytes(SecretKey::from_bytes([9; 32])));
     if set > 0 {
         return drawn;
     }
     let background = Background::Manual;
-    Options { lock_wait: LockWait::NoWait, background, segment_bytes: 1 << 20, ..Options::default() }
+    let mut options = Options { background, ..Options::default() };
+    options.transaction.lock_wait = LockWait::NoWait;
+    options.format.segment_bytes = 1 << 20;
+    options
 }
 
 impl Subject {
@@ -68,16 +70,19 @@ impl Subject {
 
     /// Its options, in one line.
     pub(super) fn describe(&self) -> String {
-        let Options { page_bytes, segment_bytes, memtable_bytes, cache_bytes, .. } = self.options;
-        let Options { checkpoint_log_bytes, checkpoint_chunk_bytes, .. } = self.options;
+        let FormatOptions { page_bytes, segment_bytes } = self.options.format;
+        let MemoryOptions { memtable_bytes, cache_bytes, .. } = self.options.memory;
+        let checkpoint = &self.options.checkpoint;
         format!(
-            "pages {page_bytes}, segments {segment_bytes}, memtable {memtable_bytes}, cache {cache_bytes}, log \
-             {checkpoint_log_bytes}, chunks {checkpoint_chunk_bytes}, {}, {}, {} and {} threads, {} spares, {:?}{}",
-            self.options.page_protection.name(),
-            self.options.page_image_compression.name(),
-            self.options.checkpoint_threads,
-            self.options.recovery_threads,
-            self.options.spare_segments,
+            "pages {page_bytes}, segments {segment_bytes}, memtable {memtable_bytes}, cache {cache_bytes}, log {}, \
+             chunks {}, {}, {}, {} and {} threads, {} spares, {:?}{}",
+            checkpoint.log_bytes,
+            checkpoint.chunk_bytes,
+            checkpoint.page_protection.name(),
+            checkpoint.page_image_compression.name(),
+            checkpoint.threads,
+            self.options.recovery.threads,
+            self.options.log.spare_segments,
             self.options.background,
             if self.options.master_key.is_some() { ", encrypted" } else { "" },
         )
@@ -114,9 +119,13 @@ impl Subject {
     /// The options of the next open: what a database cannot change stays.
     fn change_options(&mut self) {
         let drawn = draw_options(1, &mut self.random);
-        let Options { page_bytes, segment_bytes, .. } = self.options;
+        let Options { format: FormatOptions { page_bytes, segment_bytes }, .. } = self.options;
         let master_key = self.options.master_key.clone();
-        self.options = Options { page_bytes, segment_bytes, master_key, ..drawn };
+        self.options = drawn.with(|options| {
+            options.format.page_bytes = page_bytes;
+            options.format.segment_bytes = segment_bytes;
+            options.master_key = master_key;
+        });
     }
 
     fn end_all(&mut self) {
@@ -229,7 +238,12 @@ impl Subject {
     }
 
     fn begin(&self, isolation: Isolation, durability: Durability) -> Open {
-        let options = TransactionOptions { isolation, durability, lock_wait: LockWait::NoWait };
+        let options = TransactionOptions {
+            isolation,
+            durability,
+            lock_wait: LockWait::NoWait,
+            ..TransactionOptions::default()
+        };
         Open { transaction: self.database().with(options).begin(), savepoints: Vec::new() }
     }
 

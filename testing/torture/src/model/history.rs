@@ -64,24 +64,23 @@ pub(crate) struct History {
 const NAMES: [&str; 6] = ["a", "b", "c", "größe", "a table with a longer name", "z"];
 
 fn draw_options(random: &mut SeededRandom) -> Options {
-    Options {
-        page_bytes: *random.pick(&[4096, 8192, 16384]),
-        segment_bytes: *random.pick(&[64 << 10, 128 << 10]),
-        memtable_bytes: *random.pick(&[64 << 10, 100_000, 1 << 20]),
-        cache_bytes: *random.pick(&[16 << 10, 128 << 10, 1 << 20]),
-        checkpoint_log_bytes: *random.pick(&[6000, 60_000, 100 << 20]),
-        checkpoint_chunk_bytes: *random.pick(&[16 << 10, 50_000, 1 << 20]),
-        page_protection: *random.pick(&PageProtection::ALL),
-        page_image_compression: *random.pick(&ImageCompression::ALL),
-        checkpoint_threads: *random.pick(&[1, 1, 3]),
-        recovery_threads: *random.pick(&[1, 1, 1, 2]),
-        durability: *random.pick(&[Durability::Sync, Durability::Async]),
-        lock_wait: LockWait::NoWait,
-        spare_segments: random.index(3),
-        background: Background::Manual,
-        master_key: random.chance(1, 5).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),
-        ..Options::default()
-    }
+    let mut options = Options::default();
+    options.format.page_bytes = *random.pick(&[4096, 8192, 16384]);
+    options.format.segment_bytes = *random.pick(&[64 << 10, 128 << 10]);
+    options.memory.memtable_bytes = *random.pick(&[64 << 10, 100_000, 1 << 20]);
+    options.memory.cache_bytes = *random.pick(&[16 << 10, 128 << 10, 1 << 20]);
+    options.checkpoint.log_bytes = *random.pick(&[6000, 60_000, 100 << 20]);
+    options.checkpoint.chunk_bytes = *random.pick(&[16 << 10, 50_000, 1 << 20]);
+    options.checkpoint.page_protection = *random.pick(&PageProtection::ALL);
+    options.checkpoint.page_image_compression = *random.pick(&ImageCompression::ALL);
+    options.checkpoint.threads = *random.pick(&[1, 1, 3]);
+    options.recovery.threads = *random.pick(&[1, 1, 1, 2]);
+    options.transaction.durability = *random.pick(&[Durability::Sync, Durability::Async]);
+    options.transaction.lock_wait = LockWait::NoWait;
+    options.log.spare_segments = random.index(3);
+    options.background = Background::Manual;
+    options.master_key = random.chance(1, 5).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32])));
+    options
 }
 
 fn draw_keys(random: &mut SeededRandom, bytes_max: usize) -> Vec<Key> {
@@ -134,7 +133,7 @@ impl History {
     pub(crate) fn run(seed: u64) {
         let mut random = SeededRandom::new(seed);
         let options = draw_options(&mut random);
-        let page_bytes = usize::try_from(options.page_bytes).expect("a page is small");
+        let page_bytes = usize::try_from(options.format.page_bytes).expect("a page is small");
         let key_bytes_max = (page_bytes / 8 * 5).min(8 + 4096) - 8;
         let keys = draw_keys(&mut random, key_bytes_max);
         let mut history = History {
@@ -281,7 +280,12 @@ impl History {
                 *self.random.pick(&[Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable]);
             let durability = *self.random.pick(&[Durability::Sync, Durability::Async]);
             self.next_owner += 1;
-            let options = TransactionOptions { isolation, durability, lock_wait: LockWait::NoWait };
+            let options = TransactionOptions {
+                isolation,
+                durability,
+                lock_wait: LockWait::NoWait,
+                ..TransactionOptions::default()
+            };
             return Open {
                 real: Some(self.database().with(options).begin()),
                 plain: PlainTransaction::new(self.next_owner, isolation),
@@ -324,12 +328,10 @@ impl History {
     }
 
     fn reopen(&mut self) -> Step {
-        let options = Options {
-            page_bytes: self.options.page_bytes,
-            segment_bytes: self.options.segment_bytes,
-            master_key: self.options.master_key.clone(),
-            ..draw_options(&mut self.random)
-        };
+        let mut options =
+            Options { master_key: self.options.master_key.clone(), ..draw_options(&mut self.random) };
+        options.format.page_bytes = self.options.format.page_bytes;
+        options.format.segment_bytes = self.options.format.segment_bytes;
         if self.random.chance(1, 4) && !self.disk.crashed() {
             self.read_only(&options);
         }

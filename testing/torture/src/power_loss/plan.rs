@@ -92,26 +92,25 @@ impl Settings {
 
     /// The options that the database is opened with.
     pub(super) fn options(&self) -> Options {
-        Options {
-            page_bytes: self.page_bytes,
-            segment_bytes: self.segment_bytes,
-            memtable_bytes: self.memtable_bytes,
-            cache_bytes: 4 << 20,
-            checkpoint_log_bytes: self.checkpoint_log_bytes,
-            checkpoint_chunk_bytes: self.checkpoint_chunk_bytes,
-            checkpoint_threads: self.checkpoint_threads,
-            recovery_threads: self.recovery_threads,
-            spare_segments: self.spare_segments,
-            page_protection: if self.has_log_images {
-                PageProtection::LogImages
-            } else {
-                PageProtection::RecoveryFile
-            },
+        let mut options = Options {
             master_key: self.is_encrypted.then(|| MasterKey::Environment(KEY_VARIABLE.to_owned())),
-            page_image_compression: self.compression.parse().expect("one of the names of this file"),
-            flush_interval: Duration::from_millis(self.flush_interval_ms),
             ..Options::default()
-        }
+        };
+        options.format.page_bytes = self.page_bytes;
+        options.format.segment_bytes = self.segment_bytes;
+        options.memory.memtable_bytes = self.memtable_bytes;
+        options.memory.cache_bytes = 4 << 20;
+        options.checkpoint.log_bytes = self.checkpoint_log_bytes;
+        options.checkpoint.chunk_bytes = self.checkpoint_chunk_bytes;
+        options.checkpoint.threads = self.checkpoint_threads;
+        options.recovery.threads = self.recovery_threads;
+        options.log.spare_segments = self.spare_segments;
+        options.checkpoint.page_protection =
+            if self.has_log_images { PageProtection::LogImages } else { PageProtection::RecoveryFile };
+        options.checkpoint.page_image_compression =
+            self.compression.parse().expect("one of the names of this file");
+        options.log.flush_interval = Duration::from_millis(self.flush_interval_ms);
+        options
     }
 
     /// The same, as far as the command has them for an existing database.

@@ -99,7 +99,7 @@ impl Writer<'_> {
 
     /// The transaction `number`, not committed.
     fn fill(&self, number: u64, durability: Durability) -> Result<Transaction, Error> {
-        let options = TransactionOptions { durability, ..self.settings.options().transaction() };
+        let options = TransactionOptions { durability, ..self.settings.options().transaction };
         let mut transaction = self.database.with(options).begin();
         for (key, value) in rows(self.thread, number) {
             transaction.put(self.table, key, value)?;

@@ -96,20 +96,21 @@ impl World {
             let archive = RepositoryArchive::new(self.repository(), Packing::default(), clock);
             ArchiveOptions::new(Arc::new(archive))
         };
-        Options {
-            page_bytes: 4096,
-            segment_bytes: SEGMENT_BYTES,
-            memtable_bytes: 1 << 20,
-            cache_bytes: 1 << 20,
-            checkpoint_chunk_bytes: 64 << 10,
-            checkpoint_threads: 1,
-            recovery_threads: 1,
-            lock_wait: LockWait::NoWait,
+        let mut options = Options {
             background: Background::Manual,
             archives: self.archives.then(archive).into_iter().collect(),
             master_key: self.master_key.clone(),
             ..Options::default()
-        }
+        };
+        options.format.page_bytes = 4096;
+        options.format.segment_bytes = SEGMENT_BYTES;
+        options.memory.memtable_bytes = 1 << 20;
+        options.memory.cache_bytes = 1 << 20;
+        options.checkpoint.chunk_bytes = 64 << 10;
+        options.checkpoint.threads = 1;
+        options.recovery.threads = 1;
+        options.transaction.lock_wait = LockWait::NoWait;
+        options
     }
 
     pub(crate) fn open(&self) -> Database {

@@ -25,7 +25,7 @@ pub(crate) fn many_catalog_rows<'a>(
     page_bytes: u32,
     options: &Options,
 ) -> Option<FrozenRows<'a>> {
-    let one_chunk = options.checkpoint_chunk_bytes / u64::from(page_bytes);
+    let one_chunk = options.checkpoint.chunk_bytes / u64::from(page_bytes);
     let are_many = FrozenRows::of_catalog(memtable, start).are_more_than(one_chunk);
     are_many.then(|| FrozenRows::of_catalog(memtable, start))
 }
@@ -46,7 +46,7 @@ impl Engine {
             let (floor, older) = replaced.look();
             rows.keep_bases(replaced, floor, older);
             let before = self.clock().monotonic();
-            let plan = self.tree.merge_chunk(&mut rows, self.options.checkpoint_chunk_bytes, frozen.end);
+            let plan = self.tree.merge_chunk(&mut rows, self.options.checkpoint.chunk_bytes, frozen.end);
             totals.durations.merge += self.clock().monotonic().saturating_sub(before);
             self.apply_chunk(plan.map_err(|error| Error::tree(&error))?, None, totals)?;
             pace.chunk_done(totals.rows + rows.taken(), totals.written_bytes());

@@ -104,7 +104,7 @@ impl Engine {
             let mut ranges;
             (ranges, next) = ranges_from(&storages, next);
             while !ranges.is_empty() {
-                let budget_bytes = self.options.checkpoint_chunk_bytes;
+                let budget_bytes = self.options.checkpoint.chunk_bytes;
                 // Not the freeze point: a checkpoint that only cuts may have that of the one before, and a backup that was begun in
                 // between takes what has changed since by the stamps of pages.
                 let cut = self.tree.cut(&ranges, CUT_PAGES_MAX, budget_bytes, self.flushed());

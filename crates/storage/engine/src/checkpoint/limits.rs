@@ -10,7 +10,7 @@ use crate::pacing::recovery_time::RedoLength;
 impl Engine {
     /// Bytes that the active memtable may hold.
     pub(crate) fn active_limit(&self) -> u64 {
-        self.options.memtable_bytes / 2
+        self.options.memory.memtable_bytes / 2
     }
 
     /// Which limit is reached, if any.
@@ -23,7 +23,7 @@ impl Engine {
         if active >= limit {
             return Some(Trigger::MemtableFull);
         }
-        if self.redo.log_bytes(self.appended()) >= self.options.checkpoint_log_bytes {
+        if self.redo.log_bytes(self.appended()) >= self.options.checkpoint.log_bytes {
             return Some(Trigger::LogVolume);
         }
         self.pacing.is_checkpoint_due().then_some(Trigger::RecoveryTarget)
@@ -56,8 +56,8 @@ impl Engine {
 
     /// Time until the interval is over.
     pub(crate) fn time_to_checkpoint(&self) -> Duration {
-        let Some(state) = self.checkpoint_turn.try_take() else { return self.options.checkpoint_interval };
+        let Some(state) = self.checkpoint_turn.try_take() else { return self.options.checkpoint.interval };
         let since = self.clock().monotonic().saturating_sub(state.last_end);
-        self.options.checkpoint_interval.saturating_sub(since)
+        self.options.checkpoint.interval.saturating_sub(since)
     }
 }

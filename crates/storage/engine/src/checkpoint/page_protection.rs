@@ -3,7 +3,7 @@
 //! Whether images go to the log or to the recovery file is an option of each open; where those of the last chunk are is
 //! said by the recovery file's header. The records lie between commits and are skipped by every replay.
 //!
-//! They count as log, but not towards `checkpoint_log_bytes`: a checkpoint that wrote more of them than that would start
+//! They count as log, but not towards `checkpoint.log_bytes`: a checkpoint that wrote more of them than that would start
 //! the next one by itself.
 
 use std::convert::Infallible;

@@ -12,13 +12,13 @@ pub(crate) const HISTORY_MAX: usize = 100;
 /// Why a checkpoint was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// The active memtable reached its share of `memtable_bytes`.
+    /// The active memtable reached its share of `memory.memtable_bytes`.
     MemtableFull,
-    /// `checkpoint_log_bytes` of log lay behind the last one.
+    /// `checkpoint.log_bytes` of log lay behind the last one.
     LogVolume,
-    /// A crash later on would have taken longer to recover from than `recovery_target`.
+    /// A crash later on would have taken longer to recover from than `recovery.target`.
     RecoveryTarget,
-    /// `checkpoint_interval` went by.
+    /// `checkpoint.interval` went by.
     Interval,
     /// Somebody asked.
     Request,
@@ -65,7 +65,7 @@ pub struct CheckpointDurations {
     pub publish: Duration,
     /// The longest of these.
     pub publish_max: Duration,
-    /// Resting between chunks, to stay below `checkpoint_io_limit`.
+    /// Resting between chunks, to stay below `checkpoint.io_limit`.
     pub paused: Duration,
     /// From the freeze to the end.
     pub total: Duration,

@@ -103,7 +103,7 @@ impl<'a> Transactions<'a> {
         mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
         let engine = self.database.engine();
-        let (clock, retry_for) = (engine.clock(), engine.options.retry_for);
+        let (clock, retry_for) = (engine.clock(), self.options.retry_for);
         let began = clock.monotonic();
         loop {
             match self.run_once(&mut body) {

@@ -190,7 +190,7 @@ impl Engine {
         let owner = self.locks.new_owner();
         let mut held = Vec::new();
         let locked = names.iter().try_for_each(|name| {
-            self.lock_one(owner, *name, self.options.lock_wait)?;
+            self.lock_one(owner, *name, self.options.transaction.lock_wait)?;
             held.push(*name);
             Ok(())
         });

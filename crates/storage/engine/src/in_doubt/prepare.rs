@@ -237,7 +237,7 @@ mod tests {
         let serializable = TransactionOptions {
             isolation: Isolation::Serializable,
             lock_wait: LockWait::NoWait,
-            ..options.transaction()
+            ..options.transaction
         };
         let prepare = |gid: &str| {
             let mut transaction = database.with(serializable).begin();

@@ -112,7 +112,7 @@ pub struct TransactionStatistics {
     pub locks_held: u64,
     /// Transactions that wait for one, or for the decision about an in-doubt transaction.
     pub lock_waiters: u64,
-    /// Memory that open transactions have taken, of `transaction_memory_bytes`: what is beyond the first 4 KiB of each, in
+    /// Memory that open transactions have taken, of `memory.all_transactions_bytes`: what is beyond the first 4 KiB of each, in
     /// steps of 64 KiB.
     pub memory_bytes: u64,
 }
@@ -142,7 +142,7 @@ pub struct SnapshotStatistics {
     /// The oldest of them that is not cancelled.
     pub oldest: Option<Lsn>,
     /// Bytes of what is kept for old snapshots only: memtables that were merged, and values that the merge under way has
-    /// replaced; at most `snapshot_memory_bytes` after a checkpoint.
+    /// replaced; at most `memory.snapshot_bytes` after a checkpoint.
     pub memory_bytes: u64,
     /// Times that the oldest snapshot was cancelled, because that was more.
     pub cancelled: u64,
@@ -363,7 +363,7 @@ impl Engine {
             encrypted: superblock.encryption != Encryption::None,
             page_bytes: u64::from(superblock.page_bytes),
             page_protection: match &self.log {
-                Some(_) => self.options.page_protection,
+                Some(_) => self.options.checkpoint.page_protection,
                 None => superblock.protection,
             },
             segment_bytes: superblock.segment_bytes,

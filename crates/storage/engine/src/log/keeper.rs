@@ -57,7 +57,7 @@ impl Engine {
                 return;
             }
             let kept = if background.flush_wanted.load(Ordering::SeqCst) {
-                background.rest(self.options.flush_interval);
+                background.rest(self.options.log.flush_interval);
                 // Before the flush: a commit that comes now asks again.
                 background.flush_wanted.store(false, Ordering::SeqCst);
                 log.flush_until(log.appended()).map_err(Error::from)

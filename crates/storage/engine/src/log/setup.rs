@@ -16,10 +16,10 @@ pub(crate) fn tree_options(
     keys: Option<DatabaseKeys>,
 ) -> TreeOptions {
     TreeOptions {
-        cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
-        compression: options.page_image_compression,
-        recovery_file_bytes: options.checkpoint_chunk_bytes,
-        threads: options.checkpoint_threads,
+        cache_bytes: usize::try_from(options.memory.cache_bytes).unwrap_or(usize::MAX),
+        compression: options.checkpoint.page_image_compression,
+        recovery_file_bytes: options.checkpoint.chunk_bytes,
+        threads: options.checkpoint.threads,
         clock: Some(Arc::clone(&environment.clock)),
         keys,
     }
@@ -41,8 +41,8 @@ impl LogSetup<'_> {
         LogOptions {
             ancestors: history.forks,
             segment_bytes: superblock.segment_bytes,
-            spare_segments: u64::try_from(options.spare_segments).unwrap_or(u64::MAX),
-            keep_bytes: options.log_keep_bytes,
+            spare_segments: u64::try_from(options.log.spare_segments).unwrap_or(u64::MAX),
+            keep_bytes: options.log.keep_bytes,
             flush_by: match options.background {
                 Background::Threads => FlushBy::Thread,
                 Background::Manual => FlushBy::Caller,
@@ -50,7 +50,7 @@ impl LogSetup<'_> {
             clock: Some(Arc::clone(&self.environment.clock)),
             cipher: log_cipher(self.keys),
             // In proportion where little memory is given: the log has several such buffers.
-            buffer_bytes: usize::try_from(options.memtable_bytes / 16)
+            buffer_bytes: usize::try_from(options.memory.memtable_bytes / 16)
                 .unwrap_or(usize::MAX)
                 .clamp(64 << 10, 4 << 20),
             observer: self.observer.clone(),

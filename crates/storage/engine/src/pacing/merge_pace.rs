@@ -68,9 +68,9 @@ impl<'e> MergePace<'e> {
         self.engine.pacing.pace_writers(&self.engine.fill());
     }
 
-    /// Keeps to `checkpoint_io_limit`, unless that would slow writers or somebody wants the checkpoint to end.
+    /// Keeps to `checkpoint.io_limit`, unless that would slow writers or somebody wants the checkpoint to end.
     fn rest(&mut self, written_bytes: u64) {
-        let limit = self.engine.options.checkpoint_io_limit;
+        let limit = self.engine.options.checkpoint.io_limit;
         if limit == 0 {
             return;
         }

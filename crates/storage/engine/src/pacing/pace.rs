@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   fill of the active memtable   against   progress of the checkpoint        the lowest rate counts
-//!   time to recover now           against   `recovery_target`
+//!   time to recover now           against   `recovery.target`
 //!   log held back                 against   its limit
 //! ```
 //! Let `fill` be the share of its limit that the active memtable has used, `progress` the share of the checkpoint that

@@ -1,5 +1,5 @@
 //! How long a recovery would take if the process died now, and when a checkpoint has to start so that none ever takes
-//! longer than `recovery_target`.
+//! longer than `recovery.target`.
 //!
 //! A replay costs so much a row and so much a byte. The built-in figures are those of a slow machine; each replay that is
 //! long enough to tell something scales them to the machine it ran on, and the factor is kept with the database.

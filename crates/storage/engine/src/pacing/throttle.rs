@@ -27,7 +27,7 @@ const UNLIMITED: u64 = 0;
 pub enum ThrottleReason {
     /// The active memtable fills faster than the checkpoint under way makes room for the next one.
     Memtable,
-    /// The log grows so fast that recovering from a crash would take longer than `recovery_target`.
+    /// The log grows so fast that recovering from a crash would take longer than `recovery.target`.
     LogVolume,
     /// A slow archive or standby holds back log, and its limit is near.
     HeldBackLog,

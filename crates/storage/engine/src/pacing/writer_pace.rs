@@ -119,7 +119,7 @@ impl Engine {
         let Some(frozen) = view.unmerged() else { return true };
         let merging = count(frozen.memtable.bytes_used()).saturating_add(frozen.prepared.bytes());
         let all = merging.saturating_add(self.active_bytes()).saturating_add(reserved).saturating_add(bytes);
-        all <= self.options.memtable_bytes / 2 * 3
+        all <= self.options.memory.memtable_bytes / 2 * 3
     }
 
     #[cold]
@@ -166,8 +166,10 @@ mod tests {
 
     #[test]
     fn who_waits_for_room_is_told_when_some_is_given_back() {
-        let options =
-            Options { background: Background::Threads, memtable_bytes: 8 << 20, ..Options::default() };
+        let options = Options::default().with(|options| {
+            options.background = Background::Threads;
+            options.memory.memtable_bytes = 8 << 20;
+        });
         let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
         let database = Database::open(environment, options).unwrap();
         let engine = database.engine();

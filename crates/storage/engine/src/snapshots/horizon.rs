@@ -45,7 +45,7 @@ impl Engine {
 
     #[cold]
     pub(crate) fn snapshot_cancelled(&self, lsn: Lsn) -> Error {
-        Error::SnapshotCancelled { lsn, limit: self.options.snapshot_memory_bytes }
+        Error::SnapshotCancelled { lsn, limit: self.options.memory.snapshot_bytes }
     }
 
     /// See `SnapshotRegistry::horizon`.

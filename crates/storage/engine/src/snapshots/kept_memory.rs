@@ -3,7 +3,7 @@
 //! ```text
 //!   newest first:   memtable being merged     merged memtables
 //!                   rows | replaced values    [ 3 ] [ 2 ] [   1   ] [        0        ]
-//!                          +------------- at most `snapshot_memory_bytes` ------------+   or a snapshot is cancelled
+//!                          +------------- at most `memory.snapshot_bytes` ------------+   or a snapshot is cancelled
 //! ```
 //! Invariants:
 //! * A value that a merge replaces in the tree is counted before it is kept. Where it does not fit, the oldest snapshot is
@@ -58,7 +58,7 @@ impl<'e> ReplacedValues<'e> {
     #[cold]
     fn make_room(&self, bytes: u64) -> bool {
         let engine = self.engine;
-        let limit = engine.options.snapshot_memory_bytes;
+        let limit = engine.options.memory.snapshot_bytes;
         while engine.is_needed(self.frozen) {
             // Memtables that no snapshot needs any more are dropped after the chunk.
             let besides = engine.view().needed_bytes(engine.horizon());
@@ -83,7 +83,7 @@ impl KeepReplaced for ReplacedValues<'_> {
     fn admits(&self, bytes: u64) -> bool {
         let replaced = self.frozen.replaced_bytes.load(Ordering::Relaxed);
         let kept = self.kept_besides.load(Ordering::Relaxed).saturating_add(replaced);
-        let fits = kept.saturating_add(bytes) <= self.engine.options.snapshot_memory_bytes;
+        let fits = kept.saturating_add(bytes) <= self.engine.options.memory.snapshot_bytes;
         let admitted = self.is_needed() && (fits || self.make_room(bytes));
         if admitted {
             self.frozen.replaced_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl Engine {
             // nothing back, its life.
             self.drop_unneeded_memtables_locked();
             let view = self.view();
-            if view.kept_bytes() <= self.options.snapshot_memory_bytes {
+            if view.kept_bytes() <= self.options.memory.snapshot_bytes {
                 return;
             }
             let Some(end) = view.kept_end() else { return };
@@ -155,7 +155,7 @@ impl Engine {
     fn cancel_oldest_snapshot(&self, end: Lsn) -> bool {
         let cancelled = self.snapshots.cancel_oldest_before(end);
         if let Some(lsn) = cancelled {
-            let limit = self.options.snapshot_memory_bytes;
+            let limit = self.options.memory.snapshot_bytes;
             tracing::warn!(%lsn, limit, "a snapshot was cancelled: old snapshots held too much memory");
         }
         cancelled.is_some()
@@ -166,7 +166,7 @@ impl Engine {
         let view = self.view.load_full();
         let Some(first) = view.frozen.iter().position(|frozen| frozen.merged) else { return };
         // While they are packed there are two of each.
-        let count = worth_packing(&view.frozen[first..], self.options.snapshot_memory_bytes / 4);
+        let count = worth_packing(&view.frozen[first..], self.options.memory.snapshot_bytes / 4);
         let packed = &view.frozen[first..first + count];
         let (Some(newest), Some(oldest)) = (packed.first(), packed.last()) else { return };
         let snapshots = self.snapshots.alive_before(newest.end);

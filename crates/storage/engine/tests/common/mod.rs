@@ -11,16 +11,14 @@ use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 /// Small enough that a short test meets checkpoints and several segments; nobody waits for a lock.
 pub(crate) fn small_options() -> Options {
-    Options {
-        segment_bytes: 64 << 10,
-        memtable_bytes: 1 << 20,
-        cache_bytes: 1 << 20,
-        checkpoint_chunk_bytes: 64 << 10,
-        recovery_threads: 1,
-        lock_wait: LockWait::NoWait,
-        background: Background::Manual,
-        ..Options::default()
-    }
+    let mut options = Options { background: Background::Manual, ..Options::default() };
+    options.format.segment_bytes = 64 << 10;
+    options.memory.memtable_bytes = 1 << 20;
+    options.memory.cache_bytes = 1 << 20;
+    options.checkpoint.chunk_bytes = 64 << 10;
+    options.recovery.threads = 1;
+    options.transaction.lock_wait = LockWait::NoWait;
+    options
 }
 
 pub(crate) fn try_open(disk: &SimulatedDisk, options: Options) -> Result<Database, Error> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{Options, PageProtection};
+use seawall_engine::PageProtection;
 use seawall_simulation::{PowerLoss, SeededRandom};
 
 use super::base::{SEGMENT, Verdict, base, flip, judge, names_a_file, read_all, segment};
@@ -79,7 +79,8 @@ fn a_recovery_file_damaged_while_it_is_needed_never_ends_in_a_panic() {
 /// chunk that needs them or by the replay that comes across them.
 #[test]
 fn images_in_the_log_damaged_while_they_are_needed_are_refused() {
-    let options = Options { page_protection: PageProtection::LogImages, ..small_options() };
+    let mut options = small_options();
+    options.checkpoint.page_protection = PageProtection::LogImages;
     let progress = Progress::shared(Arc::default());
     let watched = WatchedDisk::new(template(&options), Arc::clone(&progress));
     let mut session = Session::closed(watched.disk(), &options, progress);
@@ -97,7 +98,8 @@ fn images_in_the_log_damaged_while_they_are_needed_are_refused() {
                 let (start, end) = (number(64), number(72));
                 let lsn = start + (end - start) * part / 6 + 13;
                 disk.flip_bit(&segment(lsn / SEGMENT), lsn % SEGMENT, 1);
-                let next = Options { page_protection: PageProtection::RecoveryFile, ..options.clone() };
+                let mut next = options.clone();
+                next.checkpoint.page_protection = PageProtection::RecoveryFile;
                 match try_open(&disk, &next) {
                     Ok(database) => {
                         let found = read_all(&database).unwrap();

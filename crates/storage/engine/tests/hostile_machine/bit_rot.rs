@@ -246,7 +246,8 @@ fn sound_log_is_sound_wherever_it_is_held_from() {
 #[test]
 fn rot_in_the_last_batch_is_no_torn_tail_once_a_checkpoint_has_begun_to_write_it() {
     let clock = SimulatedClock::default();
-    let options = Options { checkpoint_chunk_bytes: 16 << 10, ..small_options() };
+    let mut options = small_options();
+    options.checkpoint.chunk_bytes = 16 << 10;
     let rows: u32 = 300;
     let (mut refused, mut dropped, mut call) = (0, 0, 0);
     loop {
@@ -292,7 +293,9 @@ fn rot_in_the_last_batch_is_no_torn_tail_once_a_checkpoint_has_begun_to_write_it
 #[test]
 fn a_cold_page_that_rots_is_refused_to_readers_and_checkpoints_and_nothing_else_is() {
     let (disk, clock) = (SimulatedDisk::new(2), SimulatedClock::default());
-    let options = Options { page_bytes: 4096, cache_bytes: 64 << 10, ..small_options() };
+    let mut options = small_options();
+    options.format.page_bytes = 4096;
+    options.memory.cache_bytes = 64 << 10;
     let rows = 3_000;
     let database = open_at(&disk, &clock, &options);
     let table = database.create_table("t").unwrap();
@@ -348,7 +351,8 @@ fn damage_of_the_last_commit_is_refused_when_the_database_was_idle() {
     let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::default());
     // No checkpoint, however much time passes.
     let checkpoint_interval = Duration::from_secs(1 << 40);
-    let options = Options { background: Background::Threads, checkpoint_interval, ..small_options() };
+    let mut options = Options { background: Background::Threads, ..small_options() };
+    options.checkpoint.interval = checkpoint_interval;
     let database = open_at(&disk, &clock, &options);
     let table = database.create_table("t").unwrap();
     put_rows(&database, &table, 0..10);

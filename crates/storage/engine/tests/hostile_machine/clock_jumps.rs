@@ -96,12 +96,10 @@ fn hours_that_pass_in_any_disk_call_break_nothing() {
     for seed in 0..12 {
         let (disk, clock) = (SimulatedDisk::new(seed), SimulatedClock::default());
         let mut random = SeededRandom::new(seed);
-        let options = Options {
-            lock_wait: LockWait::Timeout(Duration::from_secs(10)),
-            checkpoint_log_bytes: 128 << 10,
-            checkpoint_io_limit: if seed % 2 == 0 { 1 << 20 } else { 0 },
-            ..small_options()
-        };
+        let mut options = small_options();
+        options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(10));
+        options.checkpoint.log_bytes = 128 << 10;
+        options.checkpoint.io_limit = if seed % 2 == 0 { 1 << 20 } else { 0 };
         let mut rows = 0;
         for life in 0..3 {
             for operations in [
@@ -141,11 +139,9 @@ fn clock_hours(clock: &SimulatedClock) -> u64 {
 fn a_monotonic_clock_that_runs_backwards_stops_nobody() {
     let (disk, clock) = (SimulatedDisk::new(3), SimulatedClock::default());
     clock.advance(HOUR * 100);
-    let options = Options {
-        lock_wait: LockWait::Timeout(Duration::from_millis(20)),
-        checkpoint_log_bytes: 128 << 10,
-        ..small_options()
-    };
+    let mut options = small_options();
+    options.transaction.lock_wait = LockWait::Timeout(Duration::from_millis(20));
+    options.checkpoint.log_bytes = 128 << 10;
     let database = open_at(&disk, &clock, &options);
     let table = database.create_table("t").unwrap();
     for number in 0..600 {
@@ -158,7 +154,7 @@ fn a_monotonic_clock_that_runs_backwards_stops_nobody() {
     }
     let mut holder = database.begin();
     holder.put(&table, "held", "1").unwrap();
-    let mut waiter = database.with(TransactionOptions { ..options.transaction() }).begin();
+    let mut waiter = database.with(TransactionOptions { ..options.transaction }).begin();
     std::thread::scope(|scope| {
         let refused = scope.spawn(|| waiter.put(&table, "held", "2"));
         wait_until("the waiter to wait, or to be refused", || {

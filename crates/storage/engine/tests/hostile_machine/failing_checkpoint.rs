@@ -41,12 +41,9 @@ fn a_checkpoint_in_the_background_is_tried_again_and_writers_are_released() {
                 continue;
             }
             let disk = SimulatedDisk::new(1);
-            let options = Options {
-                background: Background::Threads,
-                memtable_bytes: 256 << 10,
-                page_protection,
-                ..small_options()
-            };
+            let mut options = Options { background: Background::Threads, ..small_options() };
+            options.memory.memtable_bytes = 256 << 10;
+            options.checkpoint.page_protection = page_protection;
             let clock = Arc::new(SystemClock);
             let environment = Environment { clock, ..environment(&disk, &SimulatedClock::default()) };
             let database = Arc::new(Database::open(environment, options).unwrap());

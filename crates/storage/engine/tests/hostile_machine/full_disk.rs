@@ -31,7 +31,8 @@ fn open_with_more_and_more_room(disk: &SimulatedDisk, options: &Options) -> (Dat
 #[test]
 fn a_database_is_made_as_soon_as_there_is_room_and_says_so_before() {
     for page_protection in [PageProtection::RecoveryFile, PageProtection::LogImages] {
-        let options = Options { page_protection, ..small_options() };
+        let mut options = small_options();
+        options.checkpoint.page_protection = page_protection;
         let disk = SimulatedDisk::new(1);
         let (database, refusals) = open_with_more_and_more_room(&disk, &options);
         // Superblock, page file, recovery file, segments, both pending files.
@@ -63,7 +64,8 @@ fn crashed_in_a_checkpoint(options: &Options, call: u64) -> SimulatedDisk {
 fn a_recovery_on_a_full_disk_is_refused_or_whole_and_goes_on_when_there_is_room() {
     let mut refusals = 0;
     for page_protection in [PageProtection::RecoveryFile, PageProtection::LogImages] {
-        let options = Options { page_protection, ..small_options() };
+        let mut options = small_options();
+        options.checkpoint.page_protection = page_protection;
         for call in (0..60).step_by(3) {
             let crashed = crashed_in_a_checkpoint(&options, call);
             // The latter are made again.

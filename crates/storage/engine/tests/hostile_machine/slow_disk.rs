@@ -30,14 +30,12 @@ fn open(disk: &SimulatedDisk, options: &Options) -> Database {
 }
 
 fn options() -> Options {
-    Options {
-        background: Background::Threads,
-        lock_wait: LockWait::Timeout(std::time::Duration::from_secs(600)),
-        checkpoint_log_bytes: 1 << 30,
-        // No checkpoint but those that a test asks for.
-        memtable_bytes: 64 << 20,
-        ..small_options()
-    }
+    let mut options = Options { background: Background::Threads, ..small_options() };
+    options.transaction.lock_wait = LockWait::Timeout(std::time::Duration::from_secs(600));
+    options.checkpoint.log_bytes = 1 << 30;
+    // No checkpoint but those that a test asks for.
+    options.memory.memtable_bytes = 64 << 20;
+    options
 }
 
 /// Rows in the tree, and some in the memtable.
@@ -116,7 +114,8 @@ fn while_the_log_is_slow_sync_commits_wait_and_nobody_else_does() {
 #[test]
 fn async_commits_are_durable_in_time_while_the_disk_makes_a_segment() {
     let disk = SimulatedDisk::new(5);
-    let options = Options { spare_segments: 4, ..options() };
+    let mut options = options();
+    options.log.spare_segments = 4;
     let (database, table) = with_rows(&disk, &options);
     let put = || database.with(Durability::Async).put(&table, b"row", [7; 500]).unwrap();
     let all_are_ready = || database.statistics().segments.spare >= 4;
@@ -140,7 +139,9 @@ fn async_commits_are_durable_in_time_while_the_disk_makes_a_segment() {
 fn an_async_commit_behind_a_long_record_can_be_seen_when_it_returns() {
     let disk = SimulatedDisk::new(7);
     let hour = std::time::Duration::from_secs(3600);
-    let options = Options { flush_interval: hour, segment_bytes: 4 << 20, ..options() };
+    let mut options = options();
+    options.log.flush_interval = hour;
+    options.format.segment_bytes = 4 << 20;
     let (database, table) = with_rows(&disk, &options);
     let pending = || ["log/pending.1", "log/pending.2"].map(|path| disk.read_file(path).unwrap());
     std::thread::scope(|scope| {
@@ -165,7 +166,7 @@ fn an_async_commit_behind_a_long_record_can_be_seen_when_it_returns() {
 fn closing_does_not_wait_for_the_flush_interval() {
     let disk = SimulatedDisk::new(6);
     let hour = std::time::Duration::from_secs(3600);
-    let (database, table) = with_rows(&disk, &Options { flush_interval: hour, ..options() });
+    let (database, table) = with_rows(&disk, &options().with(|options| options.log.flush_interval = hour));
     database.with(Durability::Async).put(&table, b"row", b"value").unwrap();
     let (told, closed) = std::sync::mpsc::channel();
     std::thread::spawn(move || told.send(database.close().is_ok()));
@@ -307,7 +308,8 @@ fn while_a_checkpoint_waits_for_the_disk_commits_and_readers_go_on() {
     ] {
         let disk = SimulatedDisk::new(2);
         // In one segment: the cleaner of the log syncs the superblock, too.
-        let options = Options { segment_bytes: 4 << 20, ..options() };
+        let mut options = options();
+        options.format.segment_bytes = 4 << 20;
         let (database, table) = with_rows(&disk, &options);
         put_rows(&database, &table, 0..600);
         let opened = Opened::default();
@@ -333,7 +335,8 @@ fn while_a_checkpoint_waits_for_the_disk_commits_and_readers_go_on() {
 #[test]
 fn while_one_reader_waits_for_a_cold_page_others_and_writers_go_on() {
     let disk = SimulatedDisk::new(3);
-    let options = Options { cache_bytes: 64 << 10, ..options() };
+    let mut options = options();
+    options.memory.cache_bytes = 64 << 10;
     let (database, _) = with_rows(&disk, &options);
     database.close().unwrap();
     let database = open(&disk, &options);
@@ -369,7 +372,7 @@ fn while_a_check_reads_old_log_that_is_held_checkpoints_and_closing_go_on() {
     let hold = database.log().hold("archive", permanent, None).unwrap();
     put_rows(&database, &table, 1_100..2_000);
     database.checkpoint().unwrap();
-    let segment_bytes = options().segment_bytes;
+    let segment_bytes = options().format.segment_bytes;
     let old = hold.position().get() / segment_bytes + 1;
     assert!(database.info().unwrap().redo_point.get() / segment_bytes > old + 1);
     for is_closed in [false, true] {
@@ -409,8 +412,8 @@ fn old_log_that_is_released_while_a_check_reads_it_is_no_damage() {
         put_rows(&database, &table, 1_100..3_500);
         database.checkpoint().unwrap();
         let redo_point = database.info().unwrap().redo_point;
-        let old = hold.position().get() / options.segment_bytes + 2;
-        assert!(redo_point.get() / options.segment_bytes > old + 3);
+        let old = hold.position().get() / options.format.segment_bytes + 2;
+        assert!(redo_point.get() / options.format.segment_bytes > old + 3);
         std::thread::scope(|scope| {
             let gate = disk.hold(calls(&format!("log/00000001{old:016X}"), Operations::Reads));
             let check = scope.spawn(|| database.check(&mut |damage| panic!("{damage}")));
@@ -447,7 +450,8 @@ fn while_a_segment_is_being_made_commits_go_on_in_the_spare_one() {
         calls("log", Operations::Only(Operation::SyncDirectory)),
     ] {
         let disk = SimulatedDisk::new(4);
-        let options = Options { spare_segments: 4, ..options() };
+        let mut options = options();
+        options.log.spare_segments = 4;
         let (database, table) = with_rows(&disk, &options);
         let all_are_ready = || database.statistics().segments.spare >= 4;
         wait_until("four spare segments", all_are_ready);
@@ -500,7 +504,8 @@ fn spikes_of_seconds_change_no_answer() {
     for seed in 0..8 {
         let (disk, clock) = (SimulatedDisk::new(seed), SimulatedClock::default());
         let mut random = SeededRandom::new(seed);
-        let options = Options { checkpoint_log_bytes: 128 << 10, ..small_options() };
+        let mut options = small_options();
+        options.checkpoint.log_bytes = 128 << 10;
         for operations in [Operations::Reads, Operations::Writes, Operations::Syncs] {
             for _ in 0..20 {
                 let duration = std::time::Duration::from_millis(random.range(1..9_000));

@@ -109,6 +109,37 @@ fn a_wait_ends_with_the_time_it_was_given() {
 }
 
 #[test]
+fn single_writes_wait_as_their_handle_was_told() {
+    let database = open(BACKGROUNDS[0]);
+    let table = database.create_table("t").unwrap();
+    let mut holder = database.begin();
+    holder.put(&table, "k", "held").unwrap();
+    let waits =
+        [(LockWait::NoWait, "not to wait"), (LockWait::Timeout(Duration::from_millis(2)), "timed out")];
+    for (lock_wait, says) in waits {
+        let waiting = database.with(lock_wait);
+        for refused in [waiting.put(&table, "k", "v"), waiting.delete(&table, "k")] {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, Error::Locked { .. }), "{error:?}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
+    }
+    // The later setting counts.
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let waiting = database.with(LockWait::NoWait).with(LockWait::Timeout(Duration::from_secs(600)));
+            waiting.put(&table, "k", "v")?;
+            waiting.delete(&table, "k")
+        });
+        wait_until("the writer to wait for the lock", || database.statistics().transactions.lock_waiters > 0);
+        holder.commit().unwrap();
+        writer.join().unwrap().unwrap();
+    });
+    assert_eq!(database.get(&table, "k").unwrap(), None);
+    check_and_close(database);
+}
+
+#[test]
 fn who_waited_for_a_row_sees_what_its_holder_committed_or_conflicts() {
     for background in BACKGROUNDS {
         for isolation in ALL {

@@ -52,11 +52,8 @@ fn rows_are_locked_until_the_decision_and_again_after_a_restart() {
 #[test]
 fn whoever_waits_for_a_row_gets_it_with_the_decision() {
     for commits in [true, false] {
-        let options = Options {
-            lock_wait: LockWait::Timeout(Duration::from_secs(120)),
-            background: Background::Threads,
-            ..options()
-        };
+        let mut options = Options { background: Background::Threads, ..options() };
+        options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(120));
         let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(2)));
         let database = Database::open(environment, options).unwrap();
         let table = database.create_table("t").unwrap();
@@ -90,7 +87,9 @@ fn whoever_waits_for_a_row_is_told_when_the_database_stops() {
         let disk = SimulatedDisk::new(9);
         let lock_wait = LockWait::Timeout(Duration::from_secs(120));
         let environment = Environment::of_the_system(Arc::new(disk.clone()));
-        let database = Database::open(environment, Options { lock_wait, ..options() }).unwrap();
+        let database =
+            Database::open(environment, options().with(|options| options.transaction.lock_wait = lock_wait))
+                .unwrap();
         let table = database.create_table("t").unwrap();
         put(&database, "a", "old").unwrap();
         prepare(&database, "gid", &[("a", "prepared")]);
@@ -122,7 +121,7 @@ fn whoever_waits_for_a_row_is_told_when_the_database_stops() {
 }
 
 fn database_options() -> TransactionOptions {
-    TransactionOptions { lock_wait: LockWait::Timeout(Duration::from_secs(120)), ..options().transaction() }
+    TransactionOptions { lock_wait: LockWait::Timeout(Duration::from_secs(120)), ..options().transaction }
 }
 
 #[test]

@@ -209,7 +209,8 @@ fn closing_waits_for_one_answer_and_asks_no_further() {
 #[test]
 fn one_that_cannot_be_decided_does_not_keep_the_others_in_doubt() {
     let disk = SimulatedDisk::new(7);
-    let few_pages = Options { cache_bytes: 16 << 10, ..options() };
+    let mut few_pages = options();
+    few_pages.memory.cache_bytes = 16 << 10;
     let database = super::open_with(&disk, few_pages);
     let table = database.create_table("t").unwrap();
     let mut transaction = database.begin();

@@ -179,11 +179,8 @@ fn a_reader_never_sees_a_later_commit_without_an_earlier_decision() {
 
 #[test]
 fn a_writer_waits_for_the_decision() {
-    let options = Options {
-        lock_wait: LockWait::Timeout(Duration::from_secs(120)),
-        background: Background::Threads,
-        ..options()
-    };
+    let mut options = Options { background: Background::Threads, ..options() };
+    options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(120));
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(6)));
     let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
@@ -207,13 +204,10 @@ fn a_writer_waits_for_the_decision() {
 #[test]
 fn a_large_commit_that_waits_for_a_decision_takes_its_memory_once() {
     const VALUE_BYTES: usize = 1 << 20;
-    let options = Options {
-        lock_wait: LockWait::Timeout(Duration::from_secs(600)),
-        background: Background::Threads,
-        memtable_bytes: 1 << 30,
-        checkpoint_log_bytes: 1 << 30,
-        ..options()
-    };
+    let mut options = Options { background: Background::Threads, ..options() };
+    options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(600));
+    options.memory.memtable_bytes = 1 << 30;
+    options.checkpoint.log_bytes = 1 << 30;
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(11)));
     let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
@@ -245,25 +239,22 @@ fn a_large_commit_that_waits_for_a_decision_takes_its_memory_once() {
 /// The room that a waiting commit has no use for yet is not kept from the decision.
 #[test]
 fn a_decision_gets_room_in_the_memtable_while_a_large_commit_waits_for_it() {
-    let options = Options {
-        lock_wait: LockWait::Timeout(Duration::from_secs(120)),
-        background: Background::Threads,
-        memtable_bytes: 2 << 20,
-        ..options()
-    };
+    let mut options = Options { background: Background::Threads, ..options() };
+    options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(120));
+    options.memory.memtable_bytes = 2 << 20;
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(12)));
     let database = Database::open(environment, options.clone()).unwrap();
     let table = database.create_table("t").unwrap();
     // No checkpoint is due before the large commit, and one beside it would have no room.
     database.put(&table, "filler", vec![0; 500 << 10]).unwrap();
     let mut prepared =
-        database.with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() }).begin();
+        database.with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction }).begin();
     assert_eq!(prepared.get(&table, "x").unwrap(), None);
     (0..60).for_each(|row| prepared.put(&table, format!("prepared {row}"), [0; 100]).unwrap());
     prepared.prepare("gid").unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            let mut transaction = database.with(options.transaction()).begin();
+            let mut transaction = database.with(options.transaction).begin();
             (0..300).for_each(|row| transaction.put(&table, format!("large {row}"), [0; 3_000]).unwrap());
             transaction.put(&table, "x", "1").unwrap();
             transaction.commit().unwrap();
@@ -283,17 +274,14 @@ fn a_decision_gets_room_in_the_memtable_while_a_large_commit_waits_for_it() {
 #[test]
 fn a_reader_that_is_to_be_prepared_waits_for_the_decision_about_what_it_has_read() {
     for commits in [true, false] {
-        let options = Options {
-            lock_wait: LockWait::Timeout(Duration::from_secs(120)),
-            background: Background::Threads,
-            ..options()
-        };
+        let mut options = Options { background: Background::Threads, ..options() };
+        options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(120));
         let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(7)));
         let database = Database::open(environment, options.clone()).unwrap();
         let table = database.create_table("t").unwrap();
         super::prepare(&database, "writer", &[("n", "1")]);
         let mut reader =
-            database.with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() }).begin();
+            database.with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction }).begin();
         assert_eq!(reader.range(&table, "m".."p").count(), 0);
         reader.put(&table, "reader", "1").unwrap();
         let outcome = std::thread::scope(|scope| {
@@ -319,17 +307,14 @@ fn a_reader_that_is_to_be_prepared_waits_for_the_decision_about_what_it_has_read
 
 #[test]
 fn a_reader_is_prepared_once_the_writer_is_rolled_back() {
-    let options = Options {
-        lock_wait: LockWait::Timeout(Duration::from_secs(120)),
-        background: Background::Threads,
-        ..options()
-    };
+    let mut options = Options { background: Background::Threads, ..options() };
+    options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(120));
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(8)));
     let database = Database::open(environment, options.clone()).unwrap();
     let table = database.create_table("t").unwrap();
     super::prepare(&database, "writer", &[("n", "1")]);
     let mut reader =
-        database.with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() }).begin();
+        database.with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction }).begin();
     assert_eq!(reader.get(&table, "n").unwrap(), None);
     reader.put(&table, "reader", "1").unwrap();
     std::thread::scope(|scope| {
@@ -345,11 +330,8 @@ fn a_reader_is_prepared_once_the_writer_is_rolled_back() {
 /// Each reads the whole table and counts up: whoever is second waits, then begins anew. None waits for one that waits.
 #[test]
 fn serializable_transactions_that_all_conflict_get_through_one_after_the_other() {
-    let options = Options {
-        lock_wait: LockWait::Timeout(Duration::from_secs(120)),
-        background: Background::Threads,
-        ..options()
-    };
+    let mut options = Options { background: Background::Threads, ..options() };
+    options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(120));
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(9)));
     let database = Database::open(environment, options.clone()).unwrap();
     let table = database.create_table("t").unwrap();
@@ -359,7 +341,7 @@ fn serializable_transactions_that_all_conflict_get_through_one_after_the_other()
             scope.spawn(move || {
                 let mut done = 0;
                 while done < 25 {
-                    let options = TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() };
+                    let options = TransactionOptions { isolation: SERIALIZABLE, ..options.transaction };
                     let mut transaction = database.with(options).begin();
                     let rows = transaction.rows(table).count();
                     let gid = format!("{worker} {done}");

@@ -151,7 +151,8 @@ fn they_survive_in_an_encrypted_database_and_nothing_of_them_is_readable() {
 
 #[test]
 fn a_write_set_longer_than_pages_parts_and_the_memory_that_is_kept_survives() {
-    let options = Options { memtable_bytes: 64 << 20, ..options() };
+    let mut options = options();
+    options.memory.memtable_bytes = 64 << 20;
     for between in ALL {
         let disk = SimulatedDisk::new(3);
         let database = open_with(&disk, options.clone());
@@ -179,7 +180,8 @@ fn a_write_set_longer_than_pages_parts_and_the_memory_that_is_kept_survives() {
 /// says that they are one.
 #[test]
 fn a_long_write_set_survives_a_crash_anywhere_in_its_checkpoint_and_leaves_nothing_behind() {
-    let options = Options { memtable_bytes: 64 << 20, ..options() };
+    let mut options = options();
+    options.memory.memtable_bytes = 64 << 20;
     let disk = SimulatedDisk::new(9);
     let database = open_with(&disk, options.clone());
     let table = database.create_table("t").unwrap();
@@ -234,7 +236,9 @@ fn a_long_write_set_survives_a_crash_anywhere_in_its_checkpoint_and_leaves_nothi
 /// Prepared write sets are memory like any other: they start checkpoints, and are merged in chunks.
 #[test]
 fn what_is_prepared_counts_against_the_memory_that_is_allowed() {
-    let options = Options { memtable_bytes: 8 << 20, checkpoint_chunk_bytes: 1 << 20, ..options() };
+    let mut options = options();
+    options.memory.memtable_bytes = 8 << 20;
+    options.checkpoint.chunk_bytes = 1 << 20;
     let disk = SimulatedDisk::new(10);
     let database = open_with(&disk, options.clone());
     let table = database.create_table("t").unwrap();
@@ -270,7 +274,9 @@ fn thousands_in_doubt_survive_a_recovery_that_merges_on_the_way() {
         }
     }
     let left = lose_power(&disk, database);
-    let little_memory = Options { memtable_bytes: 64 << 10, cache_bytes: 16 << 10, ..options() };
+    let mut little_memory = options();
+    little_memory.memory.memtable_bytes = 64 << 10;
+    little_memory.memory.cache_bytes = 16 << 10;
     let database = open_with(&left, little_memory);
     let recovery = database.statistics().recovery;
     assert!(recovery.merges > 3, "{recovery:?}");
@@ -330,7 +336,7 @@ fn an_unsynced_prepare_or_decision_is_lost_with_the_power_and_with_nothing_befor
     let database = open(&disk);
     let table = database.create_table("t").unwrap();
     let unsynced = |key: &str| {
-        let options = super::TransactionOptions { durability: Durability::Async, ..options().transaction() };
+        let options = super::TransactionOptions { durability: Durability::Async, ..options().transaction };
         let mut transaction = database.with(options).begin();
         transaction.put(&table, key, "value").unwrap();
         transaction

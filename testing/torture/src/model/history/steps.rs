@@ -22,7 +22,7 @@ impl History {
     ) -> Step {
         let (result, durability) = match value {
             Some(value) => (self.database().with(durability).put(table, key, value), durability),
-            None => (self.database().delete(table, key), self.options.durability),
+            None => (self.database().delete(table, key), self.options.transaction.durability),
         };
         self.next_owner += 1;
         let mut open = self.open_plain(Isolation::ReadCommitted, durability);
@@ -86,7 +86,7 @@ impl History {
 
     pub(super) fn define_directly(&mut self) -> Step {
         let (name, other) = (self.name(), self.name());
-        let durability = self.options.durability;
+        let durability = self.options.transaction.durability;
         let mut open = self.open_plain(Isolation::ReadCommitted, durability);
         // Creating is likelier while there is little.
         let kind = if self.model.newest().objects.len() < 2 { 0 } else { self.random.below(5) };
