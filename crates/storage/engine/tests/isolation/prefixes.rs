@@ -110,7 +110,10 @@ fn a_snapshot_shows_exactly_the_commits_stamped_up_to_it() {
             for reader in 0..2 {
                 scope.spawn(move || {
                     let mut last = Lsn::ZERO;
-                    while writing.load(Ordering::SeqCst) > 0 {
+                    let mut is_over = false;
+                    while !is_over {
+                        // Asked before the look: each reader looks once at least, however late it is started.
+                        is_over = writing.load(Ordering::SeqCst) == 0;
                         let snapshot = database.snapshot();
                         assert!(snapshot.lsn() >= last, "snapshots ran backwards");
                         last = snapshot.lsn();
