@@ -9,26 +9,8 @@ use seawall_types::Lsn;
 
 use crate::error::Error;
 use crate::options::Isolation;
-use crate::snapshots::RegisteredSnapshot;
 use crate::transaction::Transaction;
-
-/// The snapshot of one read.
-#[derive(Debug)]
-pub(crate) enum ReadSnapshot {
-    /// The transaction keeps it registered: its own snapshot, or that of its statement.
-    Kept(Lsn),
-    /// The read has a snapshot of its own, under `ReadCommitted` outside of a statement.
-    Own(RegisteredSnapshot),
-}
-
-impl ReadSnapshot {
-    pub(crate) fn lsn(&self) -> Lsn {
-        match self {
-            ReadSnapshot::Kept(lsn) => *lsn,
-            ReadSnapshot::Own(snapshot) => snapshot.lsn(),
-        }
-    }
-}
+use crate::transaction::read_snapshot::ReadSnapshot;
 
 impl Transaction {
     /// Begins a statement: until the next one begins, all its reads and scans see one moment. What that is, for plans.
