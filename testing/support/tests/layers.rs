@@ -1,29 +1,9 @@
 //! What ARCHITECTURE.md and CONTRIBUTING.md say of the crates: who uses whom, and who may touch files and clocks.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
-use std::path::{Path, PathBuf};
+mod sources;
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn read(path: &Path) -> String {
-    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// All Rust files below a directory.
-fn sources(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
+use sources::{read, repository, sources, without_tests};
 
 /// Crates of a database: all that they know of the world outside comes through the traits of `io`.
 const CORE: [&str; 8] = [
@@ -47,31 +27,6 @@ const AROUND_IO: [&str; 7] = [
     "std::env::var",
     "std::process::Command",
 ];
-
-/// The lines of a file, which rustfmt has laid out, and their numbers, but for the items that are for tests alone.
-fn without_tests(text: &str) -> Vec<(usize, &str)> {
-    let mut lines = (1..).zip(text.lines());
-    let mut kept = Vec::new();
-    while let Some((number, line)) = lines.next() {
-        let Some(indent) = line.strip_suffix("#[cfg(test)]") else {
-            kept.push((number, line));
-            continue;
-        };
-        let mut item =
-            lines.by_ref().map(|(_, line)| line).skip_while(|line| line.trim_start().starts_with("#["));
-        let first = item.next().unwrap_or_default();
-        let is_one_line = first.ends_with([';', ',']) || first.contains('{') && first.ends_with('}');
-        if !is_one_line {
-            let end = format!("{indent}}}");
-            for line in item {
-                if line.starts_with(&end) {
-                    break;
-                }
-            }
-        }
-    }
-    kept
-}
 
 #[test]
 fn what_is_for_tests_alone_is_passed_over_and_what_comes_after_is_not() {

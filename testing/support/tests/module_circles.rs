@@ -1,0 +1,167 @@
+//! What CONTRIBUTING.md says of the modules of crate `engine`: they use each other in one direction only.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use sources::{read, repository, sources, without_tests};
+
+/// The names of a module from the root of its crate.
+type Module = Vec<String>;
+
+/// What modules use: other modules, and items of theirs.
+type Uses = BTreeMap<Module, Vec<Module>>;
+
+fn module(path: &str) -> Module {
+    path.split("::").map(str::to_owned).collect()
+}
+
+/// The module that a file of `src` is; `None` for the root, and for what is there for tests alone.
+fn module_of(file: &Path, src: &Path) -> Option<Module> {
+    let names = file.strip_prefix(src).unwrap().with_extension("");
+    let names: Module = names.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+    (names != ["lib"] && !names.iter().any(|name| name == "tests")).then_some(names)
+}
+
+/// The code of a file in one text, without tests, comments and the contents of strings.
+fn code(text: &str) -> String {
+    let lines = without_tests(text).into_iter().map(|(_, line)| line.split("//").next().unwrap());
+    let pieces: Vec<&str> = lines.flat_map(|line| line.split('"').step_by(2).chain(["\n"])).collect();
+    pieces.concat()
+}
+
+/// The paths from the root of the crate that `user` names in its code.
+fn uses(user: &Module, code: &str) -> Vec<Module> {
+    let mut found = Vec::new();
+    for (start, _) in code.match_indices("crate::").chain(code.match_indices("super::")) {
+        // In `pub(super)::` and `$crate::` nothing is used here; a later `super` of a chain belongs to the first one.
+        if code[..start].ends_with(|before: char| before.is_alphanumeric() || "_:$".contains(before)) {
+            continue;
+        }
+        let mut rest = &code[start..];
+        let mut above = user.clone();
+        while let Some(further) = rest.strip_prefix("super::") {
+            above.pop();
+            rest = further;
+        }
+        if let Some(further) = rest.strip_prefix("crate::") {
+            above.clear();
+            rest = further;
+        }
+        add_tree(above, rest, &mut found);
+    }
+    found
+}
+
+/// Adds the paths of the tree of a `use` that `text` begins with, below `above`; what comes after the tree.
+fn add_tree<'t>(mut above: Module, mut text: &'t str, found: &mut Vec<Module>) -> &'t str {
+    loop {
+        text = text.trim_start();
+        if let Some(mut inner) = text.strip_prefix('{') {
+            loop {
+                inner = add_tree(above.clone(), inner, found).trim_start();
+                inner = match inner.strip_prefix("as ") {
+                    Some(alias) => {
+                        alias.trim_start_matches(|next: char| next.is_alphanumeric() || next == '_')
+                    }
+                    None => inner,
+                };
+                match inner.trim_start().strip_prefix(',') {
+                    Some(next) if !next.trim_start().starts_with('}') => inner = next,
+                    Some(next) => return &next.trim_start()[1..],
+                    None => return inner.trim_start().strip_prefix('}').unwrap_or(inner),
+                }
+            }
+        }
+        let length = text.find(|next: char| !next.is_alphanumeric() && next != '_').unwrap_or(text.len());
+        above.push(text[..length].to_owned());
+        text = &text[length..];
+        match text.strip_prefix("::") {
+            Some(further) => text = further,
+            None => break,
+        }
+    }
+    found.push(above);
+    text
+}
+
+/// For each module the other ones that it uses: a path belongs to the longest module that it begins with.
+fn arrows(uses: &Uses) -> BTreeMap<&Module, BTreeSet<&Module>> {
+    let owner = |path: &Module| {
+        let beginnings = (1..=path.len()).rev().map(|length| path[..length].to_vec());
+        beginnings.into_iter().find_map(|beginning| uses.get_key_value(&beginning)).map(|(module, _)| module)
+    };
+    let used = |(user, paths): (_, &Vec<Module>)| {
+        (user, paths.iter().filter_map(owner).filter(|other| *other != user).collect())
+    };
+    uses.iter().map(used).collect()
+}
+
+/// Modules each of which uses the next one, and the last one the first; `None` if there are none such.
+fn circle(uses: &Uses) -> Option<Vec<String>> {
+    let arrows = arrows(uses);
+    let mut done = BTreeSet::new();
+    arrows.keys().find_map(|start| circle_from(start, &arrows, &mut Vec::new(), &mut done))
+}
+
+fn circle_from<'m>(
+    module: &'m Module,
+    arrows: &BTreeMap<&'m Module, BTreeSet<&'m Module>>,
+    way: &mut Vec<&'m Module>,
+    done: &mut BTreeSet<&'m Module>,
+) -> Option<Vec<String>> {
+    if let Some(begin) = way.iter().position(|earlier| *earlier == module) {
+        return Some(way[begin..].iter().map(|module| module.join("::")).collect());
+    }
+    if done.contains(module) {
+        return None;
+    }
+    way.push(module);
+    let found = arrows[module].iter().find_map(|used| circle_from(used, arrows, way, done));
+    way.pop();
+    done.insert(module);
+    found
+}
+
+/// The circle in a crate of these modules and their texts.
+fn circle_of(crate_sources: &[(&str, &str)]) -> Option<String> {
+    let uses_of = |(name, text): &(&str, &str)| {
+        let user = module(name);
+        let paths = uses(&user, &code(text));
+        (user, paths)
+    };
+    circle(&crate_sources.iter().map(uses_of).collect()).map(|names| names.join(" "))
+}
+
+#[test]
+fn circles_are_found_in_all_kinds_of_paths_and_not_in_tests() {
+    assert_eq!(circle_of(&[("a", "use crate::b::B;"), ("b", "fn f() -> crate::c::C"), ("c", "")]), None);
+    assert_eq!(
+        circle_of(&[("a", "use crate::b;"), ("b", "x(crate::c::d())"), ("c", "use super::a::A;")]).unwrap(),
+        "a b c"
+    );
+    let nested = "use crate::{\n    x::Y,\n    b::{self as other, C},\n};";
+    assert_eq!(circle_of(&[("a", nested), ("b", "use crate::a::A;"), ("x", "")]).unwrap(), "a b");
+    assert_eq!(circle_of(&[("a", "use crate::a::b::B;"), ("a::b", "use super::A;")]).unwrap(), "a a::b");
+    let for_tests = "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n// crate::a\nprint(\"crate::a\");\npub(super) fn f()";
+    assert_eq!(circle_of(&[("a", "use crate::b::B;"), ("b", for_tests)]), None);
+}
+
+#[test]
+fn modules_of_the_engine_use_each_other_in_one_direction() {
+    let src = repository().join("crates/storage/engine/src");
+    let mut all = Uses::new();
+    for file in sources(&src) {
+        let Some(user) = module_of(&file, &src) else { continue };
+        let paths = uses(&user, &code(&read(&file)));
+        let past_root = paths.iter().find(|path| path[0].starts_with(char::is_uppercase));
+        assert_eq!(past_root, None, "{}: name the module, not the root of the crate", file.display());
+        all.insert(user, paths);
+    }
+    assert!(all.len() > 100, "only {} modules", all.len());
+    if let Some(circle) = circle(&all) {
+        panic!("modules of crate engine that use each other in a circle: {}", circle.join(" -> "));
+    }
+}
