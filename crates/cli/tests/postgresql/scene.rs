@@ -5,9 +5,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use seawall_testing::Need;
+use seawall_testing::{Need, wait_until_within};
 use serde_json::Value;
 
+use crate::FIVE_MINUTES;
 use crate::agents::kill_agents;
 
 /// Rows of one table as one number: whatever differs changes it.
@@ -259,9 +260,11 @@ impl<'a> Server<'a> {
     #[track_caller]
     pub(crate) fn wait_for_recovery(&self) {
         let asked = || self.tool("psql", &["-qAtX", "-c", "select pg_is_in_recovery()"]).output().unwrap();
-        while asked().stdout != b"f\n" {
-            assert!(self.control(&["status"]).status.success(), "{}", self.log());
-        }
+        wait_until_within(FIVE_MINUTES, "the recovery of a server to end", || {
+            let has_ended = asked().stdout == b"f\n";
+            assert!(has_ended || self.control(&["status"]).status.success(), "{}", self.log());
+            has_ended
+        });
     }
 
     /// The archiver archives all that is left before it ends.
