@@ -12,12 +12,13 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use seawall::key::{Key, KeyError, Timestamp};
+use seawall_codec::hexadecimal::to_hexadecimal;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::failure::Failure;
 use crate::files::{parse_utc, utc};
-use crate::output::{Notation, escape, hex, parse_hex};
+use crate::output::{Notation, escape, parse_hex};
 
 /// More parts than any tuple of `TypedTable` has.
 const PARTS_MAX: usize = 8;
@@ -233,7 +234,7 @@ impl<'a> KeyNotation<'a> {
 /// The text of a key, as `load` reads it.
 pub(crate) fn text_of(key_type: &KeyType, key: &[u8]) -> Result<String, Failure> {
     key_type.show(key).map_err(|problem| {
-        Failure::Usage(format!("the key {} is not of the type of --key-type: {problem}", hex(key)))
+        Failure::Usage(format!("the key {} is not of the type of --key-type: {problem}", to_hexadecimal(key)))
     })
 }
 
@@ -315,7 +316,7 @@ impl Part {
             Part::Char => shown::<char>(input, place),
             Part::Uuid => shown::<Uuid>(input, place),
             Part::Text => shown::<String>(input, place),
-            Part::Bytes => place.decode::<Vec<u8>>(input).map(|bytes| hex(&bytes)),
+            Part::Bytes => place.decode::<Vec<u8>>(input).map(|bytes| to_hexadecimal(&bytes)),
             Part::Time => place.decode::<Timestamp>(input).map(|time| utc(time.as_micros())),
         }
     }

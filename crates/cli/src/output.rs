@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 
+use seawall_codec::hexadecimal::to_hexadecimal;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
@@ -127,7 +128,7 @@ impl Notation {
     pub(crate) fn show(self, bytes: &[u8]) -> String {
         match self {
             Notation::Text => escape(bytes),
-            Notation::Hex => hex(bytes),
+            Notation::Hex => to_hexadecimal(bytes),
         }
     }
 
@@ -135,16 +136,9 @@ impl Notation {
     pub(crate) fn set(self, object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
         match std::str::from_utf8(bytes) {
             Ok(text) if self == Notation::Text => object.insert(name.to_owned(), Value::from(text)),
-            _ => object.insert(format!("{name}_hex"), Value::from(hex(bytes))),
+            _ => object.insert(format!("{name}_hex"), Value::from(to_hexadecimal(bytes))),
         };
     }
-}
-
-/// Two digits a byte.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The bytes that `text` gives two digits each.
@@ -246,7 +240,7 @@ mod tests {
     #[test]
     fn hexadecimal_reads_back() {
         let bytes: Vec<u8> = (0..=255).collect();
-        assert_eq!(parse_hex(hex(&bytes).as_bytes()), Ok(bytes));
+        assert_eq!(parse_hex(to_hexadecimal(&bytes).as_bytes()), Ok(bytes));
         assert_eq!(parse_hex(b"0aFf"), Ok(vec![10, 255]));
         assert!(parse_hex(b"abc").is_err());
         assert!(parse_hex(b"xy").is_err());

@@ -33,6 +33,7 @@
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
+use seawall_codec::hexadecimal::to_hexadecimal;
 use seawall_codec::key::{self, AsKey, Key, KeyPrefix};
 use seawall_codec::value::{AsValue, Value};
 
@@ -315,11 +316,10 @@ fn prefix_bounds<K: Key>(prefix: &impl KeyPrefix<K>) -> Bounds {
 /// The first bytes of a key, for a message.
 fn hex(bytes: &[u8]) -> String {
     const SHOWN: usize = 32;
-    let mut text: String = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
-    if bytes.len() > SHOWN {
-        text.push_str("...");
+    match bytes.split_at_checked(SHOWN) {
+        Some((shown, [_, ..])) => to_hexadecimal(shown) + "...",
+        _ => to_hexadecimal(bytes),
     }
-    text
 }
 
 #[cfg(test)]

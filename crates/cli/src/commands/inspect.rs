@@ -7,6 +7,7 @@ use seawall::{
     CheckSummary, CheckpointStatistics, Damage, DamageKind, Database, DatabaseDirectory, DatabaseInfo,
     OpenMode, RecoveryTimeStatistics,
 };
+use seawall_codec::hexadecimal::to_hexadecimal;
 use serde_json::{Value, json};
 
 use super::in_doubt::{decision_json, decision_text};
@@ -15,7 +16,7 @@ use super::{close, not_a_database, open, options};
 use crate::arguments::Shared;
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Output, counted, duration, escape, grouped, hex, size};
+use crate::output::{Output, counted, duration, escape, grouped, size};
 use crate::progress;
 
 pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
@@ -190,7 +191,7 @@ pub(crate) fn damage_text(damage: &Damage, tables: &Tables) -> String {
 fn damage_json(damage: &Damage, tables: &Tables) -> Value {
     let bound = |bound: &Option<(u64, Vec<u8>)>| match bound {
         Some((storage, key)) => {
-            json!({ "storage": storage, "table": tables.get(storage), "key_hex": hex(key) })
+            json!({ "storage": storage, "table": tables.get(storage), "key_hex": to_hexadecimal(key) })
         }
         None => Value::Null,
     };

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use seawall_codec::hexadecimal::to_hexadecimal;
 use serde_json::Map;
 
 use crate::arguments::Format;
-use crate::output::{Notation, hex};
+use crate::output::Notation;
 
 /// Writes rows that `RowReader` reads back to the same bytes.
 pub(crate) enum RowWriter<W: Write> {
@@ -65,7 +66,7 @@ impl<W: Write> RowWriter<W> {
 fn cell(notation: Notation, bytes: &[u8]) -> Cow<'_, [u8]> {
     match notation {
         Notation::Text => Cow::Borrowed(bytes),
-        Notation::Hex => Cow::Owned(hex(bytes).into_bytes()),
+        Notation::Hex => Cow::Owned(to_hexadecimal(bytes).into_bytes()),
     }
 }
 

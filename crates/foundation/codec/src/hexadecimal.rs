@@ -1,13 +1,12 @@
 //! Bytes as text of two lower-case hexadecimal digits each.
 
-use std::fmt::Write;
-
 /// Two digits for each byte.
 pub fn to_hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes all text");
-        text
-    })
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    let mut text = String::with_capacity(bytes.len() * 2);
+    text.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
+    text
 }
 
 /// The bytes of a text of lower-case digits, or `None` if the text is not one.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use seawall_codec::encryption::{KEY_BYTES, SecretKey};
+use seawall_codec::hexadecimal::to_hexadecimal;
 use seawall_io::{Disk, Random};
 use seawall_types::DatabaseId;
 use zeroize::Zeroizing;
@@ -151,7 +152,7 @@ fn read_of(disk: &dyn Disk, database: DatabaseId) -> Result<KeysFile, KeysError>
 
 /// The first bytes of a fingerprint, for people.
 fn short(fingerprint: &Fingerprint) -> String {
-    fingerprint[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+    to_hexadecimal(&fingerprint[..4])
 }
 
 impl fmt::Debug for DatabaseKeys {

@@ -211,6 +211,7 @@ fn invalid(problem: String) -> io::Error {
 pub(super) mod tests {
     use super::*;
     use seawall_codec::checksum::crc32c;
+    use seawall_codec::hexadecimal::to_hexadecimal;
 
     /// An archive of files with PostgreSQL's list of them; `change` changes the list.
     pub(crate) fn archive_of(files: &[(&str, &[u8])], change: impl Fn(String) -> String) -> Vec<u8> {
@@ -230,8 +231,7 @@ pub(super) mod tests {
         for (path, content) in files {
             add(path, content);
             if !path.ends_with('/') {
-                let checksum: String =
-                    crc32c(content).to_le_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+                let checksum = to_hexadecimal(&crc32c(content).to_le_bytes());
                 lines.push(format!(
                     "{{ \"Path\": \"{path}\", \"Size\": {}, \"Last-Modified\": \"2026-11-22 05:38:59 GMT\", \
                      \"Checksum-Algorithm\": \"CRC32C\", \"Checksum\": \"{checksum}\" }}",
