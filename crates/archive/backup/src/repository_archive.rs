@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use seawall_archive::{
     ArchiveError, Expected, Gap, GapRecord, LogFileName, ObjectKind, ObjectName, ObjectPlace, Packed, Packer,
-    Packing, Pushed, Repository, SegmentPlace, System, identify,
+    Packing, Pushed, Repository, System, identify,
 };
 use seawall_io::Clock;
 use seawall_types::{Lsn, TimelineId};
@@ -218,7 +218,7 @@ impl RepositoryArchive {
         if tail.is_whole {
             return Ok(None);
         }
-        let name = LogFileName::Segment(place_of(tail.segment));
+        let name = LogFileName::Segment(tail.segment.into());
         let system = System::Seawall(log.database);
         if self.repository.stat(system, name).map_err(|error| words(&error))?.is_none() {
             return Ok(None);
@@ -263,10 +263,6 @@ impl RepositoryArchive {
     }
 }
 
-fn place_of(segment: SegmentName) -> SegmentPlace {
-    SegmentPlace { timeline: segment.timeline, digits: segment.number }
-}
-
 fn words(error: &ArchiveError) -> LogArchiveError {
     LogArchiveError(error.to_string())
 }
@@ -278,7 +274,7 @@ impl LogArchive for RepositoryArchive {
         match file {
             LogFile::History(timeline) => self.store_history(timeline, &packed),
             LogFile::Segment(segment) => {
-                let name = LogFileName::Segment(place_of(segment));
+                let name = LogFileName::Segment(segment.into());
                 let whole = Tail { segment, from: 0, content, is_whole: true };
                 let remove = || repository.remove(system, name);
                 self.store_compared(log, &whole, || repository.push(&packed), remove)
@@ -305,7 +301,7 @@ impl LogArchive for RepositoryArchive {
 
     fn note_gap(&self, log: &ArchivedLog, gap: &LogGap) -> Result<(), LogArchiveError> {
         let record = GapRecord {
-            gap: Gap { first: place_of(gap.first), last: place_of(gap.last) },
+            gap: Gap { first: gap.first.into(), last: gap.last.into() },
             noticed_micros: gap.noticed_micros,
             reason: gap.reason.clone(),
         };

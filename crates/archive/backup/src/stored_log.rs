@@ -243,9 +243,9 @@ impl<'a> StoredLog<'a> {
         let Some(disk) = self.disk else { return Ok(None) };
         let Some(content) = restored_log_file(disk, &name.file_name())? else { return Ok(None) };
         let bytes = self.geometry.segment_bytes();
-        let place = SegmentPlace { timeline: name.timeline, digits: name.number };
-        let is_whole = content.len() as u64 == bytes
-            && self.repository.has_content(self.system, LogFileName::Segment(place), &content)?;
+        let stored = LogFileName::Segment(name.into());
+        let is_whole =
+            content.len() as u64 == bytes && self.repository.has_content(self.system, stored, &content)?;
         Ok(is_whole.then_some(FetchedSegment { name, content, bytes, is_here: true }))
     }
 
@@ -254,7 +254,7 @@ impl<'a> StoredLog<'a> {
         if let Some(segment) = self.segment_here(name)? {
             return Ok(Some(segment));
         }
-        let place = SegmentPlace { timeline: name.timeline, digits: name.number };
+        let place = SegmentPlace::from(name);
         let mut looks = 0;
         loop {
             looks += 1;

@@ -10,6 +10,7 @@
 use std::fmt;
 
 use seawall_types::TimelineId;
+use seawall_wal::SegmentName;
 
 use crate::envelope::ObjectKind;
 use crate::system::System;
@@ -36,6 +37,13 @@ impl SegmentPlace {
             }
         };
         Some(SegmentPlace { digits, ..self })
+    }
+}
+
+/// The place of a segment of a database.
+impl From<SegmentName> for SegmentPlace {
+    fn from(SegmentName { timeline, number }: SegmentName) -> SegmentPlace {
+        SegmentPlace { timeline, digits: number }
     }
 }
 

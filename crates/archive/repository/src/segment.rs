@@ -305,7 +305,7 @@ fn identify_seawall(
         }
         problem => SegmentError::Seawall { name: name.to_owned(), problem },
     })?;
-    let right = SegmentPlace { timeline: segment.name.timeline, digits: segment.name.number };
+    let right = SegmentPlace::from(segment.name);
     if right != place {
         return Err(SegmentError::OtherName { name: name.to_owned(), found: right.to_string() });
     }

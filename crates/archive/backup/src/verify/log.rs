@@ -36,8 +36,7 @@ impl LogFacts {
             StoredName::LogFile(_, LogFileName::BackupLabel(..) | LogFileName::History(_)) => return None,
             StoredName::Object(_, name) => {
                 let (segment, from, to) = object_names::parse_tail(name)?;
-                let place = SegmentPlace { timeline: segment.timeline, digits: segment.number };
-                (place, Part::Tail { from, to })
+                (segment.into(), Part::Tail { from, to })
             }
             StoredName::RepositoryHeader | StoredName::Key(_) | StoredName::Scratch | StoredName::Gap(..) => {
                 return None;
