@@ -15,7 +15,9 @@ use clap_complete::Shell;
 use seawall::{ImageCompression, MasterKey, PageProtection};
 use seawall_settings::{KeyOf, Names, Settings, SettingsError};
 
-pub(crate) use archiving::{ARCHIVE_HELP, ArchiveArguments};
+pub(crate) use archiving::{
+    ARCHIVE_COMMANDS, ARCHIVE_OPTIONS, ArchiveArguments, archive_help, archive_notes,
+};
 pub(crate) use backup::{
     ArchiveModeArguments, BackupArguments, BackupCommand, RestoreArguments, RestoredArchiveMode, Switch,
 };
@@ -198,16 +200,16 @@ pub(crate) enum Command {
     /// Move everything that changed into the page file now, so that the next start has nothing to replay.
     Checkpoint(Directory),
     /// PostgreSQL's archive_command = 'seawall archive-push %p': archive a file, or learn that it is archived.
-    #[command(after_help = ARCHIVE_HELP)]
+    #[command(after_help = archive_help())]
     ArchivePush(ArchiveArguments),
     /// PostgreSQL's restore_command = 'seawall archive-get %f %p': fetch a file; exit code 1 if there is none.
-    #[command(after_help = ARCHIVE_HELP)]
+    #[command(after_help = archive_help())]
     ArchiveGet(ArchiveArguments),
     /// Show what the archive agent of the data directory (the current directory) is doing, with --json for programs.
-    #[command(after_help = ARCHIVE_HELP)]
+    #[command(after_help = archive_help())]
     ArchiveStatus(ArchiveArguments),
     /// End the archive agent of the data directory (the current directory), when its uploads are through.
-    #[command(after_help = ARCHIVE_HELP)]
+    #[command(after_help = archive_help())]
     ArchiveStop(ArchiveArguments),
     /// Let a restored database archive and be backed up, or keep a copy of a database from it.
     ArchiveMode(ArchiveModeArguments),

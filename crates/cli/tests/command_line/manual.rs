@@ -50,6 +50,14 @@ fn every_command_has_a_page() {
     let page = String::from_utf8(scratch.read("share/man1/seawall-stats.1")).unwrap();
     assert!(page.contains("openmetrics") && page.contains("seawall stats bank"), "{page}");
     assert!(page.contains("Memory for cached pages"), "an option that `-h` leaves out: {page}");
+    let page = String::from_utf8(scratch.read("share/man1/seawall-archive-push.1")).unwrap();
+    let (options, notes) = page.split_once(".SH EXTRA").unwrap();
+    let (_, options) = options.split_once(".SH OPTIONS").unwrap();
+    for name in ["repository", "queue\\-max", "data\\-directory", "config", "master\\-key\\-file"] {
+        assert_eq!(options.matches(&format!("\\fB\\-\\-{name}\\fR")).count(), 1, "{name}: {page}");
+    }
+    assert!(!options.contains("Memory for cached pages"), "it means nothing to this command: {page}");
+    assert!(notes.contains("archive_command") && !notes.contains("data\\-directory"), "{page}");
     // Again, over those that are there.
     scratch.ok(["man", "share/man1"]);
 }
