@@ -23,6 +23,7 @@ pub mod directory;
 pub mod input;
 pub mod keys;
 pub mod log;
+pub mod published_statistics;
 pub mod settings;
 pub mod stored_backup;
 pub mod system_rows;
@@ -41,6 +42,7 @@ pub fn entries() -> Vec<(&'static str, input::Entry)> {
         stored_backup::ENTRIES,
         directory::ENTRIES,
         system_rows::ENTRIES,
+        published_statistics::ENTRIES,
         command_line::ENTRIES,
         settings::ENTRIES,
     ]

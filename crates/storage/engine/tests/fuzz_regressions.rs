@@ -7,6 +7,8 @@ mod cases;
 mod directory;
 #[path = "../../../../testing/fuzz/src/input.rs"]
 mod input;
+#[path = "../../../../testing/fuzz/src/published_statistics.rs"]
+mod published_statistics;
 #[path = "../../../../testing/fuzz/src/system_rows.rs"]
 mod system_rows;
 
@@ -14,5 +16,6 @@ mod system_rows;
 fn every_case_ends_in_data_or_a_typed_error() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../testing/fuzz/regressions");
     cases::run_all(directory::ENTRIES, directory);
+    cases::run_all(published_statistics::ENTRIES, directory);
     cases::run_all(system_rows::ENTRIES, directory);
 }
