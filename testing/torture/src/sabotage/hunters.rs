@@ -33,7 +33,7 @@ const QUICK_TORTURES: [&[&str]; 7] = [
 ];
 const LONG_TORTURES: [&[&str]; 4] = [
     &["lives", "--histories", "2000"],
-    &["faults", "--runs", "1000"],
+    &["faults", "--runs", "2000"],
     &["histories", "--seconds", "30"],
     &["power-loss", "--runs", "60"],
 ];
