@@ -66,7 +66,12 @@ pub(super) fn is_left_out(
 fn beside(spool: &Spool) -> io::Result<Vec<Spool>> {
     let own = spool.directory();
     let mut others = Vec::new();
-    for entry in std::fs::read_dir(own.parent().unwrap_or(Path::new("/")))? {
+    let entries = match std::fs::read_dir(own.parent().unwrap_or(Path::new("/"))) {
+        // No spool was ever there.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(others),
+        entries => entries?,
+    };
+    for entry in entries {
         let path = entry?.path();
         if path != own && path.is_dir() {
             others.push(Spool::new(path, 0));
