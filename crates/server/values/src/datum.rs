@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use num_bigint::BigInt;
 
-use crate::oid::Oid;
+use crate::oid::{self, Oid};
+use crate::text_form::is_registered;
 
 /// A value, without its type: which of several types with the same representation it is, its expression says.
 #[derive(Clone, Debug, Default)]
@@ -155,11 +156,16 @@ impl Array {
     }
 }
 
+/// Names of the fields of rows, which share them.
+pub type FieldNames = Arc<[Arc<str>]>;
+
 /// A row as one value.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The types of its fields.
     pub types: Vec<Oid>,
+    /// The names of its fields, which JSON shows; `None`: they are `f1`, `f2` and so on.
+    pub names: Option<FieldNames>,
     /// Its fields.
     pub values: Vec<Datum>,
 }
@@ -170,8 +176,23 @@ impl Datum {
         Datum::Text(Arc::from(text.as_ref()))
     }
 
+    /// The same bits as a value of another type: casts without a function between `integer` and the numbers of objects need it.
+    #[must_use]
+    pub fn relabeled(self, to: Oid) -> Datum {
+        match self {
+            Datum::Int4(number) if holds_object_numbers(to) => Datum::Oid(number.cast_unsigned()),
+            Datum::Oid(number) if to == oid::INT4 => Datum::Int4(number.cast_signed()),
+            other => other,
+        }
+    }
+
     /// Whether there is no value.
     pub fn is_null(&self) -> bool {
         matches!(self, Datum::Null)
     }
+}
+
+/// Whether values of a type are numbers of objects: `oid`, `regclass` and their like.
+pub fn holds_object_numbers(of: Oid) -> bool {
+    of == oid::OID || is_registered(of)
 }

@@ -10,15 +10,26 @@
 //! * `functions`: one row for each implementation. `aggregates`, `set_returning`: those that take or give many rows.
 
 pub mod aggregates;
+pub mod binary_form;
+pub mod date_time;
 pub mod datum;
 pub mod error;
 pub mod functions;
+pub mod json;
+mod jsonpath;
+mod memory;
+pub mod modifier;
+pub mod numeric;
 pub mod oid;
+pub mod order;
+pub mod random;
+mod regex;
 pub mod set_returning;
 pub mod settings;
 pub mod system;
+pub mod text_form;
 
-pub use datum::{Array, Datum, Dimension, Interval, Record, TypeReference};
+pub use datum::{Array, Datum, Dimension, FieldNames, Interval, Record, TypeReference};
 pub use error::{SqlError, SqlResult, SqlState};
 pub use oid::Oid;
 pub use settings::Settings;

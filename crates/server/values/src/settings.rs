@@ -1,6 +1,9 @@
 //! Settings of a session that change what functions return, and the moments that they show.
 
+use std::sync::Arc;
+
 use crate::datum::Interval;
+use crate::random::Random;
 
 /// In which order the parts of a date are read and shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +54,16 @@ pub enum TimeZone {
     Fixed(i32),
 }
 
+impl TimeZone {
+    /// The name in the IANA database; a fixed offset has none.
+    pub fn name(&self) -> Option<&'static str> {
+        match self {
+            TimeZone::Named(zone) => Some(zone.name()),
+            TimeZone::Fixed(_) => None,
+        }
+    }
+}
+
 /// What functions of types depend on.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -74,6 +87,8 @@ pub struct Settings {
     pub statement_time: i64,
     /// The clock: microseconds since 2000-01-01 UTC.
     pub clock: fn() -> i64,
+    /// The session's random numbers.
+    pub random: Arc<Random>,
 }
 
 impl Default for Settings {
@@ -89,6 +104,7 @@ impl Default for Settings {
             transaction_time: 0,
             statement_time: 0,
             clock: || 0,
+            random: Arc::default(),
         }
     }
 }
