@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use seawall_values::system::FunctionRow;
-use seawall_values::{Datum, Oid, TypeReference};
+use seawall_values::{Datum, FieldNames, Oid, TypeReference};
 
 use crate::schema::{Index, Table};
 
@@ -141,8 +141,8 @@ pub enum ExpressionKind {
     Subquery(Box<Subquery>),
     /// `nextval` of a column's own sequence.
     NextValue(Oid),
-    /// The row as a whole as one value: `t.*` or `t` where a value is expected.
-    WholeRow(Vec<ColumnId>),
+    /// The row as a whole as one value, with the names of its columns: `t.*` or `t` where a value is expected.
+    WholeRow(Vec<ColumnId>, FieldNames),
     /// The current value of the row's default, in `VALUES (DEFAULT)`; gone after binding.
     Default,
     /// A function of the session: its source in `pg_proc`, such as `current_user` or `nextval`.

@@ -13,8 +13,18 @@
 //! * `schema`: tables, indexes, constraints, views, sequences: rows of the engine, in transactions like all others.
 //! * `storage`: rows and index entries as bytes, and the checks that a change of a row makes.
 //! * `catalog`: pg_catalog and information_schema as relations.
+//! * `copy`: the forms of data that `COPY` reads and writes.
+//! * `password`: what is kept of a password.
 //! * `session`: transactions, settings, prepared statements, portals, cursors.
 
 pub mod algebra;
+mod bind;
+pub mod catalog;
+mod copy;
+pub mod execute;
+pub mod optimize;
+mod parse;
+pub mod password;
 pub mod schema;
 pub mod session;
+pub mod storage;

@@ -3,6 +3,10 @@
 //! A definition is a row of the engine (`schema::store`), read in the transaction that asks, so a transaction sees its own
 //! definitions, and a rollback takes them back.
 
+pub mod define;
+pub mod sequence;
+pub mod store;
+
 use std::sync::Arc;
 
 use seawall_values::{Datum, Oid, SqlResult, TypeReference};
@@ -101,7 +105,7 @@ pub struct Index {
     pub keys: Vec<IndexKey>,
     /// `INCLUDE`: positions of columns.
     pub included: Vec<usize>,
-    /// `UNIQUE`.
+    /// `UNIQUE`, at any moment: not of a constraint that is deferrable, whose keys may be there twice for a while.
     pub is_unique: bool,
     /// `NULLS NOT DISTINCT`.
     pub is_nulls_not_distinct: bool,
@@ -113,6 +117,16 @@ pub struct Index {
     pub is_valid: bool,
     /// The constraint that it serves; 0: none.
     pub constraint: Oid,
+}
+
+impl Table {
+    /// The deferrable constraint that an index serves.
+    pub fn deferrable_constraint(&self, index: &Index) -> Option<&Constraint> {
+        if index.constraint == 0 {
+            return None;
+        }
+        self.constraints.iter().find(|known| known.oid == index.constraint && known.is_deferrable)
+    }
 }
 
 /// What an index orders by.
@@ -245,6 +259,8 @@ pub struct Sequence {
     pub is_cycling: bool,
     /// The table and the column's position that it belongs to.
     pub owned_by: Option<(Oid, usize)>,
+    /// The number of its state: how far it has counted is kept under it, outside of transactions. `RESTART` gives it another one.
+    pub state: u64,
 }
 
 /// A relation of pg_catalog or information_schema.

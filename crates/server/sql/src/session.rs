@@ -1,18 +1,55 @@
 //! A session: what a connection, or a program that embeds the database, speaks to.
 //!
 //! All calls block until they are done. A session is `Send`: between calls it needs no thread.
+//!
+//! ```text
+//!   text -> parse -> Prepared -> plan -> Portal -> Execution -> rows -> Sink
+//!                                           all within: OpenTransaction
+//! ```
+//! * here: what callers see. `database`: what all sessions share. `run`: statements of a simple query; `portal`: prepared statements and
+//!   portals; `plan`: plans; `utility`: statements that are no queries, with `cursor`, `copy`, `explain`, `define` and `notification`.
+//! * `transaction`: blocks, savepoints, failures. `settings`: `SET` and `SHOW`. `stored`: expressions of definitions.
+//! * `functions`, `source`: what functions and system relations ask the session. `activity`: who does what.
+//!   `advisory`: locks on numbers of the clients'. `encode`: values for clients.
+
+pub(crate) mod activity;
+mod advisory;
+mod attention;
+mod copy;
+mod cursor;
+mod database;
+mod define;
+pub(crate) mod encode;
+mod explain;
+pub(crate) mod functions;
+mod notification;
+mod plan;
+mod portal;
+mod run;
+pub(crate) mod settings;
+mod source;
+mod stored;
+pub(crate) mod transaction;
+mod utility;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use rustc_hash::FxHashMap;
 use seawall_engine::Database;
-use seawall_values::{Datum, Oid, SqlError, SqlResult, TypeReference};
+use seawall_types::Lsn;
+use seawall_values::{Oid, SqlError, SqlResult, TypeReference};
 
-/// A database that speaks SQL.
-#[derive(Debug)]
-pub struct SqlDatabase {
-    /// The engine.
-    pub engine: Database,
-}
+use crate::catalog::source::Asker;
+use crate::schema::store::SearchPath;
+use crate::storage::StorageSession;
+
+pub use attention::Waker;
+pub use database::SqlDatabase;
+
+/// A wait for a lock ends after this, if `lock_timeout` does not end it before.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Who begins a session, and with what.
 #[derive(Clone, Debug, Default)]
@@ -160,142 +197,79 @@ pub struct StatementDescription {
 /// Ends what a session does, from any thread.
 #[derive(Clone, Debug, Default)]
 pub struct CancelHandle {
-    requested: Arc<std::sync::atomic::AtomicBool>,
+    requested: Arc<AtomicBool>,
 }
 
 impl CancelHandle {
     /// The statement under way ends with `57014`; without one, nothing happens.
     pub fn cancel(&self) {
-        self.requested.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.requested.store(true, Ordering::SeqCst);
     }
+
+    /// A statement begins: what was asked for before does not count.
+    fn begin(&self) {
+        self.requested.store(false, Ordering::SeqCst);
+    }
+}
+
+/// How long a session may take; `None`: without a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// `statement_timeout`.
+    pub statement: Option<Duration>,
+    /// `idle_in_transaction_session_timeout`.
+    pub idle_in_transaction: Option<Duration>,
+    /// `idle_session_timeout`.
+    pub idle: Option<Duration>,
 }
 
 /// A session.
 #[derive(Debug)]
 pub struct Session {
+    database: Arc<SqlDatabase>,
+    /// The engine's session: it reads what it has committed.
+    engine: Database,
+    login: Login,
+    asker: Asker,
+    settings: settings::SessionSettings,
+    open: Option<transaction::OpenTransaction>,
+    storage: StorageSession,
+    expressions: stored::StoredExpressions,
+    /// Where names are looked up, by the version of the settings and the moment of the definitions.
+    path: Option<(u64, Lsn, SearchPath)>,
+    statements: FxHashMap<String, portal::Prepared>,
+    portals: FxHashMap<String, portal::Portal>,
+    notices: Vec<Notice>,
+    /// What `NOTIFY` has said, until the commit: channel and payload.
+    pending_notifications: Vec<(String, String)>,
+    random: functions::SessionRandom,
+    activity: Arc<activity::SessionActivity>,
+    attention: attention::Attention,
+    advisory: advisory::HeldAdvisoryLocks,
     cancel: CancelHandle,
-}
-
-impl SqlDatabase {
-    /// SQL over an engine's database; makes what it keeps in it, if that is missing.
-    ///
-    /// # Errors
-    /// What the engine says.
-    pub fn new(engine: Database) -> SqlResult<Arc<SqlDatabase>> {
-        Ok(Arc::new(SqlDatabase { engine }))
-    }
-
-    /// Begins a session.
-    ///
-    /// # Errors
-    /// `28000`: no such role, or it may not log in; `3D000`: no such database; a setting that is wrong.
-    pub fn connect(self: &Arc<SqlDatabase>, _login: Login) -> SqlResult<Session> {
-        Ok(Session { cancel: CancelHandle::default() })
-    }
-
-    /// The SCRAM-SHA-256 verifier of a role that may log in, as `pg_authid.rolpassword` has it.
-    ///
-    /// # Errors
-    /// What the engine says.
-    pub fn password_of(&self, _role: &str) -> SqlResult<Option<String>> {
-        Ok(None)
-    }
 }
 
 impl Session {
     /// Settings that clients are told of at the beginning: name and value.
     pub fn reported_settings(&self) -> Vec<(String, String)> {
-        Vec::new()
+        self.settings.reported()
     }
 
-    /// Where it is.
-    pub fn status(&self) -> TransactionStatus {
-        TransactionStatus::Idle
+    /// The limits that its settings say now. The server asks before each statement, and keeps to them.
+    pub fn timeouts(&self) -> Timeouts {
+        self.settings.timeouts()
     }
 
     /// What ends a statement of this session from another thread.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
     }
-
-    /// Runs all statements of a text, each result into `sink`; ends at the first error. All of them are one transaction, unless
-    /// they say otherwise. Results are in text format.
-    ///
-    /// # Errors
-    /// Of the statement that failed.
-    pub fn simple_query(&mut self, _text: &str, _sink: &mut dyn Sink) -> SqlResult<()> {
-        Err(SqlError::unsupported("SQL"))
-    }
-
-    /// Prepares one statement. An unnamed one (`""`) takes the place of the one before. Types of 0 are to be found out.
-    ///
-    /// # Errors
-    /// Syntax, names, types.
-    pub fn parse(&mut self, _name: &str, _text: &str, _types: &[Oid]) -> SqlResult<()> {
-        Err(SqlError::unsupported("SQL"))
-    }
-
-    /// Makes a portal of a prepared statement and its parameters. Formats: none: all text; one: for all; else one each.
-    ///
-    /// # Errors
-    /// `26000`, `42P03`, values that are none of their types.
-    pub fn bind(
-        &mut self,
-        _portal: &str,
-        _statement: &str,
-        _formats: &[i16],
-        _values: &[Option<&[u8]>],
-        _result_formats: &[i16],
-    ) -> SqlResult<()> {
-        Err(SqlError::unsupported("SQL"))
-    }
-
-    /// What a prepared statement takes and returns.
-    ///
-    /// # Errors
-    /// `26000`.
-    pub fn describe_statement(&mut self, _name: &str) -> SqlResult<StatementDescription> {
-        Err(SqlError::unsupported("SQL"))
-    }
-
-    /// What a portal returns.
-    ///
-    /// # Errors
-    /// `34000`.
-    pub fn describe_portal(&mut self, _name: &str) -> SqlResult<Option<Vec<Field>>> {
-        Err(SqlError::unsupported("SQL"))
-    }
-
-    /// Runs a portal for at most `rows` rows; 0: all. `Sink::fields` and `Sink::complete` are not called.
-    ///
-    /// # Errors
-    /// Of the statement.
-    pub fn execute(&mut self, _portal: &str, _rows: u32, _sink: &mut dyn Sink) -> SqlResult<Executed> {
-        Err(SqlError::unsupported("SQL"))
-    }
-
-    /// Forgets a prepared statement, and its portals.
-    pub fn close_statement(&mut self, _name: &str) {}
-
-    /// Forgets a portal.
-    pub fn close_portal(&mut self, _name: &str) {}
-
-    /// The end of a pipeline: an implicit transaction is committed, or rolled back if `failed`.
-    ///
-    /// # Errors
-    /// Of the commit.
-    pub fn sync(&mut self, _has_failed: bool, _sink: &mut dyn Sink) -> SqlResult<()> {
-        Ok(())
-    }
-
-    /// An error that the server found (such as of the protocol) counts for the transaction as one of a statement.
-    pub fn fail(&mut self) {}
 }
 
-/// Encodes a value for a client; for tests of receivers.
-///
-/// # Errors
-/// A value that has no such form.
-pub fn encode(_value: &Datum, _of: TypeReference, _format: i16, _to: &mut Vec<u8>) -> SqlResult<()> {
-    Err(SqlError::unsupported("encoding"))
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.roll_back();
+        self.advisory.unlock_all(&self.database.advisory);
+        self.database.forget(self.login.process_id);
+    }
 }

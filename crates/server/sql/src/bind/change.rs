@@ -1,0 +1,472 @@
+//! `INSERT`, `UPDATE`, `DELETE`: the table, the values that rows get, `RETURNING`.
+//!
+//! * here: what the three share, `UPDATE` and `DELETE`. `insert`, `conflict`: `INSERT` and its `ON CONFLICT`.
+//! * Defaults, checks and generated columns are texts of the schema, and are bound here over the new row: `stored`.
+
+mod conflict;
+mod insert;
+mod stored;
+
+use std::sync::Arc;
+
+use seawall_values::system::CastContext;
+use seawall_values::{Datum, SqlError, SqlResult, SqlState, TypeReference, oid};
+use sqlparser::ast::{
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, ObjectName, SelectItem, Statement, TableAlias,
+    TableFactor, TableWithJoins, Update, UpdateTableFromKind,
+};
+
+use super::expression::{folded, qualified};
+use super::from::missing_relation;
+use super::scope::{Clause, ScopeColumn, ScopeTable};
+use super::types::type_name;
+use super::{Binder, column, constant};
+use crate::algebra::{
+    Change, ChangeKind, ColumnId, Expression, ExpressionKind, JoinKind, OutputColumn, Relation, Subquery,
+    SubqueryKind, Written,
+};
+use crate::schema::{Column, Definition, Identity, Table};
+
+/// The table that a statement changes, as the statement names it.
+#[derive(Clone, Debug)]
+struct Target {
+    table: Arc<Table>,
+    name: String,
+    schema: Option<String>,
+}
+
+impl Binder<'_> {
+    /// Binds `INSERT`, `UPDATE` or `DELETE`.
+    pub(crate) fn change_statement(
+        &mut self,
+        statement: &Statement,
+    ) -> SqlResult<(Relation, Vec<OutputColumn>)> {
+        match statement {
+            Statement::Insert(insert) => self.in_scope(|binder| binder.insert(insert)),
+            Statement::Update(update) => self.in_scope(|binder| binder.update(update)),
+            Statement::Delete(delete) => self.in_scope(|binder| binder.delete(delete)),
+            other => Err(SqlError::internal(format!("no change: {other}"))),
+        }
+    }
+
+    /// The table that is to be changed. `verb`: `insert into`, `update`, `delete from`.
+    fn target(
+        &mut self,
+        name: &ObjectName,
+        alias: Option<&sqlparser::ast::Ident>,
+        verb: &str,
+    ) -> SqlResult<Target> {
+        let position = self.position(name);
+        let (schema, plain) = qualified(name);
+        let table = match self.find_relation(schema.as_deref(), &plain)? {
+            Some(Definition::Table(table)) => table,
+            Some(Definition::View(view)) => {
+                return Err(SqlError::unsupported(format!("{verb} view \"{}\"", view.name)).at(position));
+            }
+            Some(Definition::Sequence(sequence)) => {
+                let message = format!("cannot change sequence \"{}\"", sequence.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
+            Some(Definition::Index(_, index)) => {
+                let message = format!("cannot open relation \"{}\"", index.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+                    .with_detail("This operation is not supported for indexes.")
+                    .at(position));
+            }
+            Some(Definition::System(system)) => {
+                let message = format!("permission denied: \"{}\" is a system catalog", system.name);
+                return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+            }
+            None => return Err(missing_relation(schema.as_deref(), &plain).at(position)),
+        };
+        self.used.push((table.oid, table.version));
+        Ok(match alias {
+            Some(alias) => Target { table, name: folded(alias), schema: None },
+            None => Target { name: table.name.clone(), table, schema },
+        })
+    }
+
+    fn update(&mut self, update: &Update) -> SqlResult<(Relation, Vec<OutputColumn>)> {
+        if update.or.is_some()
+            || update.limit.is_some()
+            || !update.order_by.is_empty()
+            || update.output.is_some()
+        {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error in UPDATE"));
+        }
+        let target = self.plain_target(&update.table, "update")?;
+        let from: &[TableWithJoins] = match &update.from {
+            None => &[],
+            Some(UpdateTableFromKind::AfterSet(list) | UpdateTableFromKind::BeforeSet(list)) => list,
+        };
+        let (relation, row) = self.rows_to_change(&target, from, update.selection.as_ref())?;
+        let mut relation = relation;
+        let set = self.assignments(&target, &update.assignments, &mut relation)?;
+        let mut values: Vec<(usize, ColumnId)> = Vec::with_capacity(set.len());
+        let mut computed = Vec::with_capacity(set.len());
+        for (position, value) in set {
+            let id = self.new_column();
+            computed.push((id, value));
+            values.push((position, id));
+        }
+        relation = Relation::Compute { input: Box::new(relation), values: computed };
+        // Generated columns follow from the new values, and from the old ones of columns that are not set.
+        let old = self.target_columns(&target)?;
+        let mut row_now = old;
+        for (position, id) in &values {
+            if let Some(known) = row_now.iter_mut().find(|(known, _)| known == position) {
+                known.1 = *id;
+            }
+        }
+        let generated = self.generated_values(&target.table, &row_now)?;
+        if !generated.is_empty() {
+            let mut computed = Vec::with_capacity(generated.len());
+            for (position, value) in generated {
+                let id = self.new_column();
+                computed.push((id, value));
+                values.push((position, id));
+            }
+            relation = Relation::Compute { input: Box::new(relation), values: computed };
+        }
+        self.changed(&target, relation, ChangeKind::Update { row, values }, update.returning.as_deref())
+    }
+
+    fn delete(&mut self, delete: &Delete) -> SqlResult<(Relation, Vec<OutputColumn>)> {
+        if delete.limit.is_some()
+            || !delete.order_by.is_empty()
+            || delete.output.is_some()
+            || !delete.tables.is_empty()
+        {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error in DELETE"));
+        }
+        let (FromTable::WithFromKeyword(list) | FromTable::WithoutKeyword(list)) = &delete.from;
+        let [only] = list.as_slice() else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \",\""));
+        };
+        let target = self.plain_target(only, "delete from")?;
+        let using = delete.using.as_deref().unwrap_or_default();
+        let (relation, row) = self.rows_to_change(&target, using, delete.selection.as_ref())?;
+        self.changed(&target, relation, ChangeKind::Delete { row }, delete.returning.as_deref())
+    }
+
+    fn plain_target(&mut self, written: &TableWithJoins, verb: &str) -> SqlResult<Target> {
+        match &written.relation {
+            TableFactor::Table { name, alias, args: None, .. } if written.joins.is_empty() => {
+                let alias: Option<&TableAlias> = alias.as_ref();
+                if alias.is_some_and(|alias| !alias.columns.is_empty()) {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\""));
+                }
+                self.target(name, alias.map(|alias| &alias.name), verb)
+            }
+            _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error: a table is expected")),
+        }
+    }
+
+    /// The rows of the table beside those of the other tables, for which the condition is true; and the column with their identity.
+    fn rows_to_change(
+        &mut self,
+        target: &Target,
+        others: &[TableWithJoins],
+        condition: Option<&Expr>,
+    ) -> SqlResult<(Relation, ColumnId)> {
+        let mut relation = match others {
+            [] => None,
+            others => Some(self.from(others)?),
+        };
+        let (scan, columns, hidden, row) = self.scan(&target.table);
+        let scope = self.scope();
+        if scope.tables.iter().any(|table| table.name == target.name && table.schema.is_none()) {
+            let message = format!("table name \"{}\" specified more than once", target.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, message));
+        }
+        scope.columns.splice(0..0, columns.iter().cloned());
+        scope.tables.insert(0, scope_table(target, columns, hidden));
+        let mut whole = match relation.take() {
+            None => scan,
+            Some(others) => Relation::Join {
+                kind: JoinKind::Inner,
+                left: Box::new(scan),
+                right: Box::new(others),
+                condition: constant(Datum::Bool(true), oid::BOOL),
+            },
+        };
+        if let Some(condition) = condition {
+            let predicate = self.in_clause(Clause::Where, |binder| {
+                let value = binder.expression(condition)?;
+                binder.coerce_to_boolean(value, "WHERE")
+            })?;
+            whole = Relation::Filter { input: Box::new(whole), predicate };
+        }
+        Ok((whole, row))
+    }
+
+    /// The columns of the table in the innermost scope, by position.
+    fn target_columns(&mut self, target: &Target) -> SqlResult<Vec<(usize, ColumnId)>> {
+        let scope = self.scope();
+        let Some(first) = scope.tables.first() else {
+            return Err(SqlError::internal("a change without a table"));
+        };
+        let live = target.table.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped);
+        Ok(live.zip(&first.columns).map(|((position, _), column)| (position, column.id)).collect())
+    }
+
+    /// `SET`: positions and values.
+    fn assignments(
+        &mut self,
+        target: &Target,
+        assignments: &[Assignment],
+        relation: &mut Relation,
+    ) -> SqlResult<Vec<(usize, Expression)>> {
+        let mut set: Vec<(usize, Expression)> = Vec::with_capacity(assignments.len());
+        for assignment in assignments {
+            let values = match &assignment.target {
+                AssignmentTarget::ColumnName(name) => {
+                    let position = self.assigned_column(target, name)?;
+                    let value =
+                        self.in_clause(Clause::UpdateSet, |binder| binder.expression(&assignment.value))?;
+                    vec![(position, value)]
+                }
+                AssignmentTarget::Tuple(names) => {
+                    self.tuple_assignment(target, names, &assignment.value, relation)?
+                }
+            };
+            for (position, value) in values {
+                let column = &target.table.columns[position];
+                if set.iter().any(|(known, _)| *known == position) {
+                    let message = format!("multiple assignments to same column \"{}\"", column.name);
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                }
+                let value = self.updated_value(target, position, value)?;
+                set.push((position, value));
+            }
+        }
+        Ok(set)
+    }
+
+    fn assigned_column(&mut self, target: &Target, name: &ObjectName) -> SqlResult<usize> {
+        let position = self.position(name);
+        let parts = super::expression::name_parts(name);
+        match parts.as_slice() {
+            [name] => column_position(&target.table, name).map_err(|error| error.at(position)),
+            [table, name] if *table == target.name && column_position(&target.table, table).is_err() => {
+                let _ = name;
+                let message =
+                    format!("column \"{table}\" of relation \"{}\" does not exist", target.table.name);
+                Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+                    .with_hint("SET target columns cannot be qualified with the relation name.")
+                    .at(position))
+            }
+            [name, ..] => {
+                column_position(&target.table, name).map_err(|error| error.at(position))?;
+                Err(SqlError::unsupported("assignment to a field of a column").at(position))
+            }
+            [] => Err(SqlError::internal("an assignment to nothing")),
+        }
+    }
+
+    /// `(a, b) = (1, 2)`, `(a, b) = (SELECT ..)`.
+    fn tuple_assignment(
+        &mut self,
+        target: &Target,
+        names: &[ObjectName],
+        value: &Expr,
+        relation: &mut Relation,
+    ) -> SqlResult<Vec<(usize, Expression)>> {
+        let positions: Vec<usize> =
+            names.iter().map(|name| self.assigned_column(target, name)).collect::<SqlResult<_>>()?;
+        let wrong_number = |at| {
+            let message = "number of columns does not match number of values";
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at))
+        };
+        let at = self.position(value);
+        if let Expr::Subquery(query) = value {
+            let (inner, output) = self.in_clause(Clause::UpdateSet, |binder| binder.subquery(query))?;
+            if output.len() != positions.len() {
+                return wrong_number(at);
+            }
+            let columns = output.iter().map(|column| column.column).collect();
+            let kind = ExpressionKind::Subquery(Box::new(Subquery {
+                kind: SubqueryKind::Row,
+                relation: inner,
+                columns,
+            }));
+            let row = self.new_column();
+            let of = TypeReference::of(oid::RECORD);
+            let values = vec![(row, Expression { kind, of, position: at })];
+            let before = std::mem::replace(relation, Relation::OneRow);
+            *relation = Relation::Compute { input: Box::new(before), values };
+            return Ok(positions
+                .into_iter()
+                .zip(output)
+                .enumerate()
+                .map(|(index, (position, field))| {
+                    let kind = ExpressionKind::Field(Box::new(column(row, of)), index);
+                    (position, Expression { kind, of: field.of, position: at })
+                })
+                .collect());
+        }
+        let fields: Vec<&Expr> = match value {
+            Expr::Tuple(fields) => fields.iter().collect(),
+            Expr::Nested(inner) if positions.len() == 1 => vec![inner],
+            Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("row") => row_arguments(call)?,
+            only if positions.len() == 1 => vec![only],
+            _ => {
+                let message =
+                    "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(at));
+            }
+        };
+        if fields.len() != positions.len() {
+            return wrong_number(at);
+        }
+        let mut values = Vec::with_capacity(positions.len());
+        for (position, field) in positions.into_iter().zip(fields) {
+            values.push((position, self.in_clause(Clause::UpdateSet, |binder| binder.expression(field))?));
+        }
+        Ok(values)
+    }
+
+    /// What a column is set to: of its type, or its default.
+    fn updated_value(
+        &mut self,
+        target: &Target,
+        position: usize,
+        value: Expression,
+    ) -> SqlResult<Expression> {
+        let column = &target.table.columns[position];
+        if matches!(value.kind, ExpressionKind::Default) {
+            return match &column.generated {
+                // It is computed anew in any case.
+                Some(_) => self.generated_value(target, position),
+                None => self.default_value(&target.table, position),
+            };
+        }
+        if let Some(detail) = no_value_of_its_own(column) {
+            let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
+            return Err(SqlError::new(SqlState::GENERATED_ALWAYS, message).with_detail(detail));
+        }
+        self.assigned(column, value)
+    }
+
+    fn generated_value(&mut self, target: &Target, position: usize) -> SqlResult<Expression> {
+        let columns = self.target_columns(target)?;
+        let found =
+            self.generated_values(&target.table, &columns)?.into_iter().find(|(at, _)| *at == position);
+        found
+            .map(|(_, value)| value)
+            .ok_or_else(|| SqlError::internal("a generated column without its expression"))
+    }
+
+    /// A value as an assignment converts it.
+    fn assigned(&mut self, column: &Column, value: Expression) -> SqlResult<Expression> {
+        let (from, position) = (value.of.oid, value.position);
+        match self.coerce_to(value, column.of, CastContext::Assignment, Written::ImplicitCast)? {
+            Some(value) => Ok(value),
+            None => {
+                let message = format!(
+                    "column \"{}\" is of type {} but expression is of type {}",
+                    column.name,
+                    type_name(column.of.oid),
+                    type_name(from)
+                );
+                Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message)
+                    .with_hint("You will need to rewrite or cast the expression.")
+                    .at(position))
+            }
+        }
+    }
+
+    /// The change with its checks and `RETURNING`.
+    fn changed(
+        &mut self,
+        target: &Target,
+        input: Relation,
+        kind: ChangeKind,
+        returning: Option<&[SelectItem]>,
+    ) -> SqlResult<(Relation, Vec<OutputColumn>)> {
+        let mut new = Vec::new();
+        let mut columns = Vec::new();
+        for (position, column) in live_columns(&target.table) {
+            let id = self.new_column();
+            new.push((position, id));
+            columns.push(scope_column(&target.table, position, column, id));
+        }
+        let checks = match kind {
+            ChangeKind::Delete { .. } => Vec::new(),
+            _ => self.checks(&target.table, &new)?,
+        };
+        let mut returned = Vec::new();
+        if let Some(list) = returning {
+            let scope = self.scope();
+            let hidden = match scope.tables.first() {
+                Some(first) if first.name == target.name && !matches!(kind, ChangeKind::Insert { .. }) => {
+                    first.hidden.clone()
+                }
+                _ => Vec::new(),
+            };
+            let others = scope.tables.split_off(scope.tables.len().min(1));
+            scope.columns =
+                columns.iter().chain(others.iter().flat_map(|table| &table.columns)).cloned().collect();
+            scope.tables = vec![scope_table(target, columns, hidden)];
+            scope.tables.extend(others);
+            returned = self.returning(list)?;
+        }
+        let output = returned.iter().map(|(output, _)| output.clone()).collect();
+        let returning = returned.into_iter().map(|(output, value)| (output.column, value)).collect();
+        let change = Change { table: Arc::clone(&target.table), kind, input, returning, new, checks };
+        Ok((Relation::Change(Box::new(change)), output))
+    }
+}
+
+/// The columns that are there, with their positions.
+fn live_columns(table: &Table) -> impl Iterator<Item = (usize, &Column)> {
+    table.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped)
+}
+
+fn scope_column(table: &Table, position: usize, column: &Column, id: ColumnId) -> ScopeColumn {
+    let number = i16::try_from(position + 1).unwrap_or(i16::MAX);
+    ScopeColumn { name: column.name.clone(), id, of: column.of, origin: (table.oid, number) }
+}
+
+fn scope_table(target: &Target, columns: Vec<ScopeColumn>, hidden: Vec<ScopeColumn>) -> ScopeTable {
+    ScopeTable {
+        name: target.name.clone(),
+        schema: target.schema.clone(),
+        columns,
+        hidden,
+        row: None,
+        table: Some(Arc::clone(&target.table)),
+        is_scalar: false,
+        is_visible: true,
+    }
+}
+
+/// The position of a column that can be given a value.
+fn column_position(table: &Table, name: &str) -> SqlResult<usize> {
+    match live_columns(table).find(|(_, column)| column.name == name) {
+        Some((position, _)) => Ok(position),
+        None => {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+            Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message))
+        }
+    }
+}
+
+/// Why a column takes nothing but its default: the detail of the error.
+fn no_value_of_its_own(column: &Column) -> Option<String> {
+    if column.generated.is_some() {
+        return Some(format!("Column \"{}\" is a generated column.", column.name));
+    }
+    (column.identity == Some(Identity::Always))
+        .then(|| format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name))
+}
+
+fn row_arguments(call: &sqlparser::ast::Function) -> SqlResult<Vec<&Expr>> {
+    use sqlparser::ast::{FunctionArg, FunctionArgExpr, FunctionArguments};
+    let FunctionArguments::List(list) = &call.args else { return Ok(Vec::new()) };
+    let plain = |argument| match argument {
+        &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref value)) => Ok(value),
+        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error in ROW()")),
+    };
+    list.args.iter().map(plain).collect()
+}

@@ -1,0 +1,158 @@
+//! `ON CONFLICT`.
+
+use std::sync::Arc;
+
+use seawall_values::{SqlError, SqlResult, SqlState};
+use sqlparser::ast::{ConflictTarget, DoUpdate, Ident, OnConflict, OnConflictAction};
+
+use super::super::Binder;
+use super::super::expression::{folded, qualified};
+use super::super::same::for_each_child_mut;
+use super::super::scope::{Clause, Scope};
+use super::{Target, column_position, live_columns, scope_column, scope_table};
+use crate::algebra::{ColumnId, Conflict, ConflictUpdate, Expression, ExpressionKind, Relation};
+use crate::schema::{ConstraintKind, Index, IndexedValue, Table};
+
+/// What is set, by position, and `WHERE`.
+type ValuesAndCondition = (Vec<(usize, Expression)>, Option<Expression>);
+
+impl Binder<'_> {
+    pub(super) fn conflict(&mut self, target: &Target, written: &OnConflict) -> SqlResult<Conflict> {
+        let indexes = match &written.conflict_target {
+            None => Vec::new(),
+            Some(ConflictTarget::Columns(columns)) => self.inferred_indexes(&target.table, columns)?,
+            Some(ConflictTarget::OnConstraint(name)) => {
+                vec![index_of_constraint(&target.table, &qualified(name).1)?]
+            }
+        };
+        let update = match &written.action {
+            OnConflictAction::DoNothing => None,
+            OnConflictAction::DoUpdate(_) if written.conflict_target.is_none() => {
+                let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message)
+                    .with_hint("For example, ON CONFLICT (column_name)."));
+            }
+            OnConflictAction::DoUpdate(update) => Some(self.conflict_update(target, update)?),
+        };
+        Ok(Conflict { indexes, update })
+    }
+
+    /// The unique indexes over exactly these columns.
+    fn inferred_indexes(&mut self, table: &Table, columns: &[Ident]) -> SqlResult<Vec<Arc<Index>>> {
+        let mut wanted = Vec::with_capacity(columns.len());
+        for column in columns {
+            let name = folded(column);
+            let position = self.text.position(column.span.start);
+            let found = column_position(table, &name).map_err(|_| {
+                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
+                    .at(position)
+            })?;
+            if !wanted.contains(&found) {
+                wanted.push(found);
+            }
+        }
+        let is_over = |index: &&Arc<Index>| {
+            index.is_unique
+                && index.predicate.is_none()
+                && index.is_valid
+                && index.keys.len() == wanted.len()
+                && index
+                    .keys
+                    .iter()
+                    .all(|key| matches!(key.what, IndexedValue::Column(at) if wanted.contains(&at)))
+        };
+        let found: Vec<Arc<Index>> = table.indexes.iter().filter(is_over).cloned().collect();
+        if found.is_empty() {
+            let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+            return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+        }
+        Ok(found)
+    }
+
+    fn conflict_update(&mut self, target: &Target, written: &DoUpdate) -> SqlResult<ConflictUpdate> {
+        let (mut existing, mut excluded) = (Vec::new(), Vec::new());
+        let (mut old_columns, mut new_columns) = (Vec::new(), Vec::new());
+        for (position, column) in live_columns(&target.table) {
+            let (old, new) = (self.new_column(), self.new_column());
+            existing.push((position, old));
+            excluded.push((position, new));
+            old_columns.push(scope_column(&target.table, position, column, old));
+            new_columns.push(scope_column(&target.table, position, column, new));
+        }
+        let proposed = Target { name: "excluded".to_owned(), schema: None, table: Arc::clone(&target.table) };
+        let scope = Scope {
+            columns: old_columns.iter().chain(&new_columns).cloned().collect(),
+            tables: vec![
+                scope_table(target, old_columns, Vec::new()),
+                scope_table(&proposed, new_columns, Vec::new()),
+            ],
+            ..Scope::default()
+        };
+        self.scopes.push(scope);
+        let bound = self.conflict_values(target, written, &existing);
+        self.scopes.pop();
+        let (values, condition) = bound?;
+        Ok(ConflictUpdate { existing, excluded, values, condition })
+    }
+
+    fn conflict_values(
+        &mut self,
+        target: &Target,
+        written: &DoUpdate,
+        existing: &[(usize, ColumnId)],
+    ) -> SqlResult<ValuesAndCondition> {
+        let mut relation = Relation::OneRow;
+        let mut values = self.assignments(target, &written.assignments, &mut relation)?;
+        if !matches!(relation, Relation::OneRow) {
+            return Err(SqlError::unsupported("ON CONFLICT DO UPDATE SET (..) = (SELECT ..)"));
+        }
+        for (position, mut value) in self.generated_values(&target.table, existing)? {
+            with_values(&mut value, existing, &values);
+            values.retain(|(known, _)| *known != position);
+            values.push((position, value));
+        }
+        let condition = match &written.selection {
+            None => None,
+            Some(condition) => Some(self.in_clause(Clause::Where, |binder| {
+                let value = binder.expression(condition)?;
+                binder.coerce_to_boolean(value, "WHERE")
+            })?),
+        };
+        Ok((values, condition))
+    }
+}
+
+/// Puts what columns are set to in the place of what they were.
+fn with_values(expression: &mut Expression, existing: &[(usize, ColumnId)], values: &[(usize, Expression)]) {
+    if let ExpressionKind::Column(id) = &expression.kind {
+        let position = existing.iter().find(|(_, known)| known == id).map(|(position, _)| *position);
+        if let Some((_, value)) = values.iter().find(|(known, _)| Some(*known) == position) {
+            *expression = value.clone();
+        }
+        return;
+    }
+    for_each_child_mut(expression, &mut |child| with_values(child, existing, values));
+}
+
+fn index_of_constraint(table: &Table, name: &str) -> SqlResult<Arc<Index>> {
+    let constraint = table.constraints.iter().find(|constraint| constraint.name == name);
+    let Some(constraint) = constraint else {
+        let message = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
+        return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+    };
+    let index = match &constraint.kind {
+        ConstraintKind::Unique(index) => table.indexes.iter().find(|known| known.oid == *index),
+        _ => None,
+    };
+    match index {
+        Some(_) if constraint.is_deferrable => Err(SqlError::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters",
+        )),
+        Some(index) => Ok(Arc::clone(index)),
+        None => Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            "constraint in ON CONFLICT clause has no associated index",
+        )),
+    }
+}

@@ -1,0 +1,279 @@
+//! `INSERT`: which columns, which values, what the others get.
+
+use seawall_values::{SqlError, SqlResult, SqlState};
+use sqlparser::ast::{Expr, Insert, ObjectName, OnInsert, Query, SetExpr, TableObject};
+
+use super::super::Binder;
+use super::super::expression::qualified;
+use super::super::scope::Clause;
+use super::super::set_operation::literal_of;
+use super::{Target, column_position, live_columns, no_value_of_its_own};
+use crate::algebra::{ChangeKind, ColumnId, Expression, ExpressionKind, OutputColumn, Relation};
+use crate::parse::Overriding;
+
+/// A row source: its relation, and the column that each given column of the table takes its value from.
+type Source = (Relation, Vec<(usize, ColumnId)>);
+
+impl Binder<'_> {
+    pub(super) fn insert(&mut self, insert: &Insert) -> SqlResult<(Relation, Vec<OutputColumn>)> {
+        if insert.or.is_some()
+            || insert.ignore
+            || insert.overwrite
+            || insert.replace_into
+            || !insert.assignments.is_empty()
+        {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error in INSERT"));
+        }
+        let TableObject::TableName(name) = &insert.table else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error in INSERT"));
+        };
+        let alias = insert.table_alias.as_ref().map(|alias| &alias.alias);
+        let target = self.target(name, alias, "insert into")?;
+        let listed = self.listed_columns(&target, insert)?;
+        let overriding = crate::parse::overriding(insert);
+        let (mut relation, mut values) = match &insert.source {
+            None => (Relation::OneRow, Vec::new()),
+            Some(source) => self.source(&target, source, &listed, &insert.columns, overriding)?,
+        };
+        let mut computed = Vec::new();
+        for (position, column) in live_columns(&target.table) {
+            let has_value = values.iter().any(|(known, _)| *known == position);
+            if has_value
+                || column.generated.is_some()
+                || (column.default.is_none() && column.identity.is_none())
+            {
+                continue;
+            }
+            let value = self.default_value(&target.table, position)?;
+            let id = self.new_column();
+            computed.push((id, value));
+            values.push((position, id));
+        }
+        relation = with_computed(relation, computed);
+        relation = self.with_generated(&target, relation, &mut values)?;
+        let conflict = match &insert.on {
+            None => None,
+            Some(OnInsert::OnConflict(written)) => Some(self.conflict(&target, written)?),
+            Some(_) => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"DUPLICATE\""));
+            }
+        };
+        let scope = self.scope();
+        scope.tables.clear();
+        scope.columns.clear();
+        self.changed(&target, relation, ChangeKind::Insert { values, conflict }, insert.returning.as_deref())
+    }
+
+    /// Generated columns, from the values that the others get; a column that gets none is null there.
+    fn with_generated(
+        &mut self,
+        target: &Target,
+        relation: Relation,
+        values: &mut Vec<(usize, ColumnId)>,
+    ) -> SqlResult<Relation> {
+        if target.table.columns.iter().all(|column| column.generated.is_none()) {
+            return Ok(relation);
+        }
+        let mut nulls = Vec::new();
+        let mut row = values.clone();
+        for (position, column) in live_columns(&target.table) {
+            if !row.iter().any(|(known, _)| *known == position) {
+                let id = self.new_column();
+                let kind = ExpressionKind::Constant(seawall_values::Datum::Null);
+                nulls.push((id, Expression { kind, of: column.of, position: None }));
+                row.push((position, id));
+            }
+        }
+        let generated = self.generated_values(&target.table, &row)?;
+        let mut computed = Vec::with_capacity(generated.len());
+        for (position, value) in generated {
+            let id = self.new_column();
+            computed.push((id, value));
+            values.push((position, id));
+        }
+        Ok(with_computed(with_computed(relation, nulls), computed))
+    }
+
+    /// The columns that are given values, by position: those that are listed, or all.
+    fn listed_columns(&mut self, target: &Target, insert: &Insert) -> SqlResult<Vec<usize>> {
+        if insert.columns.is_empty() {
+            return Ok(live_columns(&target.table).map(|(position, _)| position).collect());
+        }
+        let mut listed = Vec::with_capacity(insert.columns.len());
+        for name in &insert.columns {
+            let at = self.position(name);
+            let plain = qualified(name).1;
+            let position = column_position(&target.table, &plain).map_err(|error| error.at(at))?;
+            if listed.contains(&position) {
+                let message = format!("column \"{plain}\" specified more than once");
+                return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message).at(at));
+            }
+            listed.push(position);
+        }
+        Ok(listed)
+    }
+
+    fn source(
+        &mut self,
+        target: &Target,
+        source: &Query,
+        listed: &[usize],
+        names: &[ObjectName],
+        overriding: Option<Overriding>,
+    ) -> SqlResult<Source> {
+        if let SetExpr::Values(values) = source.body.as_ref()
+            && source.with.is_none()
+            && source.order_by.is_none()
+            && source.limit_clause.is_none()
+        {
+            let rows: Vec<&[Expr]> = values.rows.iter().map(|row| row.content.as_slice()).collect();
+            return self.value_rows(target, &rows, listed, names, overriding);
+        }
+        let (mut relation, output) = self.deeper(|binder| binder.bind_query(source, true))?;
+        let last = output.last().and_then(|column| self.shown_position(&relation, column));
+        let given = self.given_columns(listed, output.len(), names, last)?;
+        let mut values = Vec::with_capacity(given.len());
+        let mut computed = Vec::new();
+        for (position, from) in given.iter().zip(&output) {
+            let column = &target.table.columns[*position];
+            let value = match literal_of(&mut relation, from.column) {
+                Some(literal) if literal.of.oid == seawall_values::oid::UNKNOWN => literal,
+                _ => self.column_expression(from.column, from.of),
+            };
+            if self.takes_default(target, *position, &value, overriding)? {
+                continue;
+            }
+            let value = self.assigned(column, value)?;
+            let (id, _) = self.as_column(value, &mut computed);
+            values.push((*position, id));
+        }
+        Ok((with_computed(relation, computed), values))
+    }
+
+    fn shown_position(&self, relation: &Relation, column: &OutputColumn) -> Option<u32> {
+        match relation {
+            Relation::Compute { values, .. } => {
+                values.iter().find(|(id, _)| *id == column.column).and_then(|(_, value)| value.position)
+            }
+            _ => None,
+        }
+    }
+
+    /// `VALUES`: each value is one of its column's type, or `DEFAULT`.
+    fn value_rows(
+        &mut self,
+        target: &Target,
+        rows: &[&[Expr]],
+        listed: &[usize],
+        names: &[ObjectName],
+        overriding: Option<Overriding>,
+    ) -> SqlResult<Source> {
+        let width = rows.first().map_or(0, |row| row.len());
+        if rows.iter().any(|row| row.len() != width) {
+            let odd = rows.iter().find(|row| row.len() != width).and_then(|row| row.first());
+            let at = odd.and_then(|value| self.position(value));
+            let message = "VALUES lists must all be the same length";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at));
+        }
+        let first_extra =
+            rows.first().and_then(|row| row.get(listed.len())).and_then(|value| self.position(value));
+        let given = self.given_columns(listed, width, names, first_extra)?;
+        let mut typed = Vec::with_capacity(rows.len());
+        for row in rows {
+            let mut values = Vec::with_capacity(width);
+            for (position, written) in given.iter().zip(*row) {
+                let value = self.in_clause(Clause::Values, |binder| binder.expression(written))?;
+                values.push(self.inserted_value(target, *position, value, overriding)?);
+            }
+            typed.push(values);
+        }
+        let columns: Vec<ColumnId> = given.iter().map(|_| self.new_column()).collect();
+        let pairs = given.iter().copied().zip(columns.iter().copied()).collect();
+        if typed.len() == 1 {
+            // As a list of results: a function in it may return a set.
+            let relation = self.with_sets(Relation::OneRow);
+            let values = columns.into_iter().zip(typed.into_iter().flatten()).collect();
+            return Ok((with_computed(relation, values), pairs));
+        }
+        if !self.scope().sets.is_empty() {
+            let message = "set-returning functions are not allowed in VALUES";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        Ok((Relation::Values { columns, rows: typed }, pairs))
+    }
+
+    fn inserted_value(
+        &mut self,
+        target: &Target,
+        position: usize,
+        value: Expression,
+        overriding: Option<Overriding>,
+    ) -> SqlResult<Expression> {
+        let column = &target.table.columns[position];
+        if matches!(value.kind, ExpressionKind::Default) {
+            if column.generated.is_some() {
+                // Its value is put in its place after the others are known.
+                let kind = ExpressionKind::Constant(seawall_values::Datum::Null);
+                return Ok(Expression { kind, of: column.of, position: None });
+            }
+            return self.default_value(&target.table, position);
+        }
+        if self.takes_default(target, position, &value, overriding)? {
+            return self.default_value(&target.table, position);
+        }
+        self.assigned(column, value)
+    }
+
+    /// Whether the value of an identity column is passed over (`OVERRIDING USER VALUE`); an error where none may be given.
+    fn takes_default(
+        &self,
+        target: &Target,
+        position: usize,
+        _value: &Expression,
+        overriding: Option<Overriding>,
+    ) -> SqlResult<bool> {
+        let column = &target.table.columns[position];
+        if column.identity.is_some() && overriding == Some(Overriding::User) {
+            return Ok(true);
+        }
+        let is_overridden = column.identity.is_some() && overriding == Some(Overriding::System);
+        match no_value_of_its_own(column) {
+            Some(detail) if !is_overridden => {
+                let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+                let error = SqlError::new(SqlState::GENERATED_ALWAYS, message).with_detail(detail);
+                Err(match column.identity {
+                    Some(_) => error.with_hint("Use OVERRIDING SYSTEM VALUE to override."),
+                    None => error,
+                })
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// The columns that so many values are for.
+    fn given_columns(
+        &self,
+        listed: &[usize],
+        values: usize,
+        names: &[ObjectName],
+        at: Option<u32>,
+    ) -> SqlResult<Vec<usize>> {
+        if values > listed.len() {
+            let message = "INSERT has more expressions than target columns";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at));
+        }
+        if let Some(name) = names.get(values) {
+            let at = self.position(name);
+            let message = "INSERT has more target columns than expressions";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at));
+        }
+        Ok(listed[..values].to_vec())
+    }
+}
+
+fn with_computed(input: Relation, values: Vec<(ColumnId, Expression)>) -> Relation {
+    if values.is_empty() {
+        return input;
+    }
+    Relation::Compute { input: Box::new(input), values }
+}

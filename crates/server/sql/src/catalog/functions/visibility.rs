@@ -1,0 +1,54 @@
+//! `pg_table_is_visible` and its kind: whether an object is found by its name alone.
+
+use seawall_values::functions::Call;
+use seawall_values::{Datum, SqlResult};
+
+use super::super::initial::value_of;
+use super::super::names::{is_relation_visible, relation_numbered};
+use super::super::numbers::relation_of_type;
+use super::super::source::Source;
+use super::{Table, object};
+
+pub(super) const TABLE: Table = &[
+    ("pg_table_is_visible", |source, call| relation(source, object(call, 0)?)),
+    ("pg_type_is_visible", type_),
+    ("pg_function_is_visible", |source, call| initial(source, call, "pg_proc", "pronamespace")),
+    ("pg_operator_is_visible", |source, call| initial(source, call, "pg_operator", "oprnamespace")),
+    ("pg_opclass_is_visible", |source, call| initial(source, call, "pg_opclass", "opcnamespace")),
+    ("pg_opfamily_is_visible", |source, call| initial(source, call, "pg_opfamily", "opfnamespace")),
+    ("pg_conversion_is_visible", |source, call| initial(source, call, "pg_conversion", "connamespace")),
+    ("pg_collation_is_visible", |source, call| initial(source, call, "pg_collation", "collnamespace")),
+    ("pg_statistics_obj_is_visible", |_, _| Ok(Datum::Null)),
+    ("pg_ts_config_is_visible", |source, call| initial(source, call, "pg_ts_config", "cfgnamespace")),
+    ("pg_ts_dict_is_visible", |source, call| initial(source, call, "pg_ts_dict", "dictnamespace")),
+    ("pg_ts_parser_is_visible", |source, call| initial(source, call, "pg_ts_parser", "prsnamespace")),
+    ("pg_ts_template_is_visible", |source, call| initial(source, call, "pg_ts_template", "tmplnamespace")),
+];
+
+fn relation(source: &mut dyn Source, oid: seawall_values::Oid) -> SqlResult<Datum> {
+    match relation_numbered(source, oid)? {
+        Some(definition) => is_relation_visible(source, &definition).map(Datum::Bool),
+        // An index of a system relation.
+        None => Ok(in_search_path(source, &value_of("pg_class", oid, "relnamespace"))),
+    }
+}
+
+fn type_(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
+    match relation_of_type(object(call, 0)?) {
+        Some((table, _)) => relation(source, table),
+        None => initial(source, call, "pg_type", "typnamespace"),
+    }
+}
+
+/// An object of an initial row: names in the schemas of the system are there once.
+fn initial(source: &mut dyn Source, call: &Call<'_>, relation: &str, namespace: &str) -> SqlResult<Datum> {
+    Ok(in_search_path(source, &value_of(relation, object(call, 0)?, namespace)))
+}
+
+/// Null: there is no such object.
+fn in_search_path(source: &mut dyn Source, namespace: &Datum) -> Datum {
+    match namespace {
+        Datum::Oid(namespace) => Datum::Bool(source.asker().search_path.contains(namespace)),
+        _ => Datum::Null,
+    }
+}

@@ -1,0 +1,157 @@
+//! `pg_attribute`, `pg_attrdef`.
+
+use seawall_values::system::system;
+use seawall_values::{Datum, Oid, SqlResult, TypeReference, oid};
+
+use super::super::definition_text;
+use super::super::initial::value_of;
+use super::super::names::Names;
+use super::super::numbers::{column_default, column_number};
+use super::super::source::Source;
+use super::{Live, Rows, Table, name};
+use crate::schema::{Column, Definition, Identity};
+
+pub(super) const TABLE: Table = &[
+    ("pg_attribute", Live::Each { make: pg_attribute, numbers: &[0], names: &[], has_system: false }),
+    ("pg_attrdef", Live::Each { make: pg_attrdef, numbers: &[1], names: &[], has_system: false }),
+];
+
+/// The columns that every table has: name, type, number.
+const SYSTEM_COLUMNS: [(&str, Oid, i16); 6] = [
+    ("ctid", oid::TID, -1),
+    ("xmin", oid::XID, -2),
+    ("cmin", oid::CID, -3),
+    ("xmax", oid::XID, -4),
+    ("cmax", oid::CID, -5),
+    ("tableoid", oid::OID, -6),
+];
+
+struct Attribute<'a> {
+    relation: Oid,
+    name: &'a str,
+    of: TypeReference,
+    number: i16,
+    column: Option<&'a Column>,
+}
+
+impl Attribute<'_> {
+    fn row(&self) -> Vec<Datum> {
+        let is_dropped = self.column.is_some_and(|column| column.is_dropped);
+        let of = if is_dropped { 0 } else { self.of.oid };
+        let typed = |column: &str| value_of("pg_type", self.known_type(), column);
+        let is_array = system().type_by_oid(of).is_some_and(|row| row.element != 0 && row.length == -1);
+        let identity = match self.column.and_then(|column| column.identity) {
+            Some(Identity::Always) => b'a',
+            Some(Identity::ByDefault) => b'd',
+            None => 0,
+        };
+        let has_default =
+            self.column.is_some_and(|column| column.default.is_some() || column.generated.is_some());
+        let is_generated = self.column.is_some_and(|column| column.generated.is_some());
+        let is_not_null = self.number < 0 || self.column.is_some_and(|column| column.is_not_null);
+        vec![
+            Datum::Oid(self.relation),
+            name(self.name),
+            Datum::Oid(of),
+            Datum::Int4(if self.number < 0 { 0 } else { -1 }),
+            typed("typlen"),
+            Datum::Int2(self.number),
+            Datum::Int4(i32::from(is_array)),
+            Datum::Int4(-1),
+            Datum::Int4(self.of.modifier),
+            typed("typbyval"),
+            typed("typalign"),
+            typed("typstorage"),
+            Datum::Char(0),
+            Datum::Bool(is_not_null && !is_dropped),
+            Datum::Bool(has_default && !is_dropped),
+            Datum::Bool(self.column.is_some_and(|column| !column.missing.is_null())),
+            Datum::Char(identity),
+            Datum::Char(if is_generated { b's' } else { 0 }),
+            Datum::Bool(is_dropped),
+            Datum::Bool(true),
+            Datum::Int4(0),
+            typed("typcollation"),
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+        ]
+    }
+
+    /// The type, or one with the same representation: rows of tables are like any record.
+    fn known_type(&self) -> Oid {
+        if system().type_by_oid(self.of.oid).is_some() { self.of.oid } else { oid::RECORD }
+    }
+}
+
+fn pg_attribute(
+    definition: &Definition,
+    _source: &mut dyn Source,
+    _names: &Names,
+    rows: &mut Rows,
+) -> SqlResult<()> {
+    let mut push = |relation, name: &str, of, number, column| {
+        rows.push_back(Attribute { relation, name, of, number, column }.row());
+    };
+    match definition {
+        Definition::Table(table) => {
+            for (position, column) in table.columns.iter().enumerate() {
+                let number = column_number(position);
+                let name = if column.is_dropped {
+                    format!("........pg.dropped.{number}........")
+                } else {
+                    column.name.clone()
+                };
+                push(table.oid, &name, column.of, number, Some(column));
+            }
+            for (name, of, number) in SYSTEM_COLUMNS {
+                push(table.oid, name, TypeReference::of(of), number, None);
+            }
+            for index in &table.indexes {
+                let keys = index.keys.iter().map(|key| (definition_text::key_name(table, key), key.of));
+                let included = index.included.iter().filter_map(|position| table.columns.get(*position));
+                let included = included.map(|column| (column.name.clone(), column.of));
+                for (position, (name, of)) in keys.chain(included).enumerate() {
+                    push(index.oid, &name, of, column_number(position), None);
+                }
+            }
+        }
+        Definition::View(view) => {
+            for (position, (name, of)) in view.columns.iter().enumerate() {
+                push(view.oid, name, *of, column_number(position), None);
+            }
+        }
+        Definition::Sequence(sequence) => {
+            let columns = [("last_value", oid::INT8), ("log_cnt", oid::INT8), ("is_called", oid::BOOL)];
+            for (position, (name, of)) in columns.into_iter().enumerate() {
+                push(sequence.oid, name, TypeReference::of(of), column_number(position), None);
+            }
+        }
+        Definition::Index(..) | Definition::System(_) => {}
+    }
+    Ok(())
+}
+
+/// Defaults, and expressions of generated columns. An identity column has none.
+fn pg_attrdef(
+    definition: &Definition,
+    source: &mut dyn Source,
+    _names: &Names,
+    rows: &mut Rows,
+) -> SqlResult<()> {
+    let Definition::Table(table) = definition else { return Ok(()) };
+    for (position, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped) {
+        if let Some(expression) = column.default.as_ref().or(column.generated.as_ref()) {
+            let expression = definition_text::with_relation_names(source, expression)?;
+            let number = column_number(position);
+            rows.push_back(vec![
+                Datum::Oid(column_default(table.oid, number)),
+                Datum::Oid(table.oid),
+                Datum::Int2(number),
+                Datum::text(&expression),
+            ]);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! Counters of tables, indexes and the database.
+
+use seawall_values::{Datum, SqlResult};
+
+use super::super::names::Names;
+use super::super::numbers::DATABASE;
+use super::super::source::Source;
+use super::{Live, Rows, Table, count, name};
+use crate::schema::Definition;
+
+pub(super) const TABLE: Table = &[
+    ("pg_stat_all_tables", TABLES),
+    ("pg_stat_user_tables", TABLES),
+    ("pg_stat_all_indexes", INDEXES),
+    ("pg_stat_user_indexes", INDEXES),
+    ("pg_stat_database", Live::Once(pg_stat_database)),
+];
+
+const TABLES: Live = Live::Each { make: tables, numbers: &[0], names: &[2], has_system: false };
+const INDEXES: Live = Live::Each { make: indexes, numbers: &[0, 1], names: &[3, 4], has_system: false };
+
+fn tables(definition: &Definition, source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    let Definition::Table(table) = definition else { return Ok(()) };
+    let known = source.statistics(table.oid)?;
+    let mut of_indexes = [0, 0];
+    for index in &table.indexes {
+        let known = source.statistics(index.oid)?;
+        of_indexes = [of_indexes[0] + known.scans, of_indexes[1] + known.rows_read];
+    }
+    let of_indexes =
+        of_indexes.map(|number| if table.indexes.is_empty() { Datum::Null } else { count(number) });
+    let [index_scans, index_rows] = of_indexes;
+    let mut row = vec![
+        Datum::Oid(table.oid),
+        name(names.namespace(table.namespace)),
+        name(&table.name),
+        count(known.scans),
+        count(known.rows_read),
+        index_scans,
+        index_rows,
+        count(known.inserted),
+        count(known.updated),
+        count(known.deleted),
+        Datum::Int8(0),
+        count(known.rows.unwrap_or(0)),
+        Datum::Int8(0),
+        Datum::Int8(0),
+        Datum::Int8(0),
+    ];
+    // Nothing is vacuumed or analyzed, so there are no moments of it, and no counts.
+    row.extend(std::iter::repeat_n(Datum::Null, 4));
+    row.extend(std::iter::repeat_n(Datum::Int8(0), 4));
+    rows.push_back(row);
+    Ok(())
+}
+
+fn indexes(
+    definition: &Definition,
+    source: &mut dyn Source,
+    names: &Names,
+    rows: &mut Rows,
+) -> SqlResult<()> {
+    let Definition::Table(table) = definition else { return Ok(()) };
+    for index in &table.indexes {
+        let known = source.statistics(index.oid)?;
+        rows.push_back(vec![
+            Datum::Oid(table.oid),
+            Datum::Oid(index.oid),
+            name(names.namespace(table.namespace)),
+            name(&table.name),
+            name(&index.name),
+            count(known.scans),
+            count(known.rows_read),
+            count(known.rows_read),
+        ]);
+    }
+    Ok(())
+}
+
+/// The database's counters: what is not counted is 0.
+fn pg_stat_database(source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    let sessions =
+        source.activity().iter().filter(|session| session.backend_type == "client backend").count();
+    let mut row = vec![
+        Datum::Oid(DATABASE),
+        name(&names.database),
+        Datum::Int4(i32::try_from(sessions).unwrap_or(i32::MAX)),
+    ];
+    row.extend(std::iter::repeat_n(Datum::Int8(0), 13));
+    row.extend([Datum::Null, Datum::Null]);
+    row.extend(std::iter::repeat_n(Datum::Float8(0.0), 5));
+    row.extend(std::iter::repeat_n(Datum::Int8(0), 4));
+    row.push(Datum::Null);
+    rows.push_back(row);
+    Ok(())
+}

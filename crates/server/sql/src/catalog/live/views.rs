@@ -1,0 +1,84 @@
+//! `pg_tables`, `pg_views`.
+
+use seawall_values::{Datum, SqlResult};
+
+use super::super::initial::{text_beside, value_of};
+use super::super::names::Names;
+use super::super::source::Source;
+use super::super::{heading, oid_of};
+use super::{Live, Rows, Table, name, text_or_null};
+use crate::schema::{ConstraintKind, Definition};
+
+pub(super) const TABLE: Table = &[
+    ("pg_tables", Live::Each { make: pg_tables, numbers: &[], names: &[1], has_system: true }),
+    ("pg_views", Live::Each { make: pg_views, numbers: &[], names: &[1], has_system: true }),
+];
+
+/// Whether a relation is a view.
+pub(in super::super) fn is_view(definition: &Definition) -> bool {
+    match definition {
+        Definition::View(_) => true,
+        Definition::System(relation) => {
+            matches!(value_of("pg_class", relation.oid, "relkind"), Datum::Char(b'v'))
+        }
+        Definition::Table(_) | Definition::Sequence(_) | Definition::Index(..) => false,
+    }
+}
+
+fn pg_tables(
+    definition: &Definition,
+    _source: &mut dyn Source,
+    names: &Names,
+    rows: &mut Rows,
+) -> SqlResult<()> {
+    let (has_indexes, has_triggers) = match definition {
+        Definition::Table(table) => {
+            let mut kinds = table.constraints.iter().map(|constraint| &constraint.kind);
+            (!table.indexes.is_empty(), kinds.any(|kind| matches!(kind, ConstraintKind::ForeignKey(_))))
+        }
+        Definition::System(relation) if !is_view(definition) => {
+            (matches!(value_of("pg_class", relation.oid, "relhasindex"), Datum::Bool(true)), false)
+        }
+        _ => return Ok(()),
+    };
+    let found = heading(definition);
+    rows.push_back(vec![
+        name(names.namespace(found.namespace)),
+        name(found.name),
+        name(&names.role(found.owner)),
+        Datum::Null,
+        Datum::Bool(has_indexes),
+        Datum::Bool(false),
+        Datum::Bool(has_triggers),
+        Datum::Bool(false),
+    ]);
+    Ok(())
+}
+
+fn pg_views(
+    definition: &Definition,
+    _source: &mut dyn Source,
+    names: &Names,
+    rows: &mut Rows,
+) -> SqlResult<()> {
+    if !is_view(definition) {
+        return Ok(());
+    }
+    let found = heading(definition);
+    rows.push_back(vec![
+        name(names.namespace(found.namespace)),
+        name(found.name),
+        name(&names.role(found.owner)),
+        text_or_null(definition_of(definition)),
+    ]);
+    Ok(())
+}
+
+/// The query of a view, as `pg_get_viewdef` shows it.
+pub(in super::super) fn definition_of(definition: &Definition) -> Option<String> {
+    match definition {
+        Definition::View(view) => Some(format!(" {};", view.query.trim().trim_end_matches(';'))),
+        Definition::System(_) => text_beside("pg_class", oid_of(definition), "_view"),
+        Definition::Table(_) | Definition::Sequence(_) | Definition::Index(..) => None,
+    }
+}

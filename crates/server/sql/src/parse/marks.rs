@@ -1,0 +1,212 @@
+//! Clauses that sqlparser has no place for are carried in places that it has, under names that no statement can have.
+//!
+//! * `FOR NO KEY UPDATE OF a, b` becomes `FOR UPDATE OF "<mark>no key update".a.b`.
+//! * `INSERT INTO t (a) OVERRIDING SYSTEM VALUE` becomes `INSERT INTO t (a) PARTITION ("<mark>system")`.
+//! * `UNBOUNDED FOLLOWING EXCLUDE TIES` becomes `"<mark>ties unbounded following" FOLLOWING`,
+//!   `x PRECEDING EXCLUDE TIES` becomes `x OR "<mark>ties preceding" FOLLOWING`.
+
+use sqlparser::ast::{
+    BinaryOperator, Expr, Insert, LockClause, ObjectNamePart, WindowFrame, WindowFrameBound,
+};
+
+use super::token::{Token, TokenKind};
+use crate::algebra::{FrameExclusion, RowLock};
+
+/// Begins the names: PostgreSQL's texts have no zero bytes.
+const MARK: char = '\0';
+
+/// Replaces clauses in the tokens of a statement.
+pub(super) fn marked(tokens: Vec<Token>) -> Vec<Token> {
+    let is_concerned =
+        |token: &Token| ["for", "exclude", "overriding"].iter().any(|word| token.kind.is_word(word));
+    if !tokens.iter().any(is_concerned) {
+        return tokens;
+    }
+    let mut result = Vec::with_capacity(tokens.len());
+    let mut rest = tokens.as_slice();
+    while let Some(token) = rest.first() {
+        let taken = mark_lock(rest, &mut result)
+            .or_else(|| mark_exclusion(rest, &mut result))
+            .or_else(|| mark_overriding(rest, &mut result));
+        if taken.is_none() {
+            result.push(token.clone());
+        }
+        rest = &rest[taken.unwrap_or(1)..];
+    }
+    result
+}
+
+fn begins_with(tokens: &[Token], words: &[&str]) -> bool {
+    tokens.len() >= words.len() && words.iter().zip(tokens).all(|(word, token)| token.kind.is_word(word))
+}
+
+/// At a locking clause that sqlparser does not know: writes it in the marked form, and says how many tokens it takes.
+fn mark_lock(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
+    let forms: [(&[&str], &str); 4] = [
+        (&["for", "no", "key", "update"], "update"),
+        (&["for", "key", "share"], "share"),
+        (&["for", "update"], "update"),
+        (&["for", "share"], "share"),
+    ];
+    let (words, strength) = forms.into_iter().find(|(words, _)| begins_with(tokens, words))?;
+    let tables = listed_tables(&tokens[words.len()..]);
+    if tables.len() < 2 && words.len() == 2 {
+        return None;
+    }
+    let like_first = |kind: TokenKind| Token { kind, ..tokens[0].clone() };
+    result.push(tokens[0].clone());
+    result.push(like_first(TokenKind::Word(strength.to_owned())));
+    result.push(like_first(TokenKind::Word("of".to_owned())));
+    result.push(like_first(TokenKind::Quoted(format!("{MARK}{}", words[1..].join(" ")))));
+    for table in &tables {
+        result.push(like_first(TokenKind::Character('.')));
+        result.push(table.clone());
+    }
+    // `OF`, the names, and commas between them.
+    Some(words.len() + 2 * tables.len())
+}
+
+/// The names of `OF a, b`.
+fn listed_tables(tokens: &[Token]) -> Vec<Token> {
+    let mut tables = Vec::new();
+    let mut rest = match tokens {
+        [first, rest @ ..] if first.kind.is_word("of") => rest,
+        _ => return tables,
+    };
+    while let [name @ Token { kind: TokenKind::Word(_) | TokenKind::Quoted(_), .. }, after @ ..] = rest {
+        tables.push(name.clone());
+        match after {
+            [comma, after @ ..] if comma.kind.is_character(',') => rest = after,
+            _ => break,
+        }
+    }
+    tables
+}
+
+/// The lock that a marked clause asks for.
+pub(crate) fn marked_lock(lock: &LockClause) -> Option<RowLock> {
+    let name = lock.of.as_ref()?.0.first().and_then(ObjectNamePart::as_ident)?;
+    match name.value.strip_prefix(MARK)? {
+        "no key update" => Some(RowLock::NoKeyUpdate),
+        "key share" => Some(RowLock::KeyShare),
+        "share" => Some(RowLock::Share),
+        _ => Some(RowLock::Update),
+    }
+}
+
+/// The tables that a locking clause names; none: all.
+pub(crate) fn locked_tables(lock: &LockClause) -> Vec<String> {
+    let names = lock.of.iter().flat_map(|name| &name.0).filter_map(ObjectNamePart::as_ident);
+    names.map(|ident| ident.value.clone()).filter(|name| !name.starts_with(MARK)).collect()
+}
+
+/// At `OVERRIDING`: writes it in the marked form.
+fn mark_overriding(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
+    let forms: [(&[&str], &str); 2] =
+        [(&["overriding", "system", "value"], "system"), (&["overriding", "user", "value"], "user")];
+    let (words, name) = forms.into_iter().find(|(words, _)| begins_with(tokens, words))?;
+    let like_first = |kind: TokenKind| Token { kind, ..tokens[0].clone() };
+    // Without columns, sqlparser would take the next word for an alias.
+    if let [.., before, Token { kind: TokenKind::Word(table) | TokenKind::Quoted(table), .. }] =
+        result.as_slice()
+        && (before.kind.is_word("into") || before.kind.is_character('.'))
+    {
+        let alias = TokenKind::Quoted(table.clone());
+        result.push(like_first(TokenKind::Word("as".to_owned())));
+        result.push(like_first(alias));
+    }
+    result.push(like_first(TokenKind::Word("partition".to_owned())));
+    result.push(like_first(TokenKind::Character('(')));
+    result.push(like_first(TokenKind::Quoted(format!("{MARK}{name}"))));
+    result.push(like_first(TokenKind::Character(')')));
+    Some(words.len())
+}
+
+/// What `INSERT` says about values of identity columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overriding {
+    /// They are taken, also of columns that are always generated.
+    System,
+    /// They are passed over.
+    User,
+}
+
+/// `OVERRIDING` of an `INSERT`.
+pub(crate) fn overriding(insert: &Insert) -> Option<Overriding> {
+    let Some(Expr::Identifier(ident)) = insert.partitioned.as_ref()?.first() else { return None };
+    match ident.value.strip_prefix(MARK)? {
+        "system" => Some(Overriding::System),
+        _ => Some(Overriding::User),
+    }
+}
+
+/// At the end of a window's frame with an exclusion: the same for it.
+fn mark_exclusion(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
+    let forms: [(&[&str], &str); 4] = [
+        (&["exclude", "no", "others"], ""),
+        (&["exclude", "current", "row"], "current"),
+        (&["exclude", "group"], "group"),
+        (&["exclude", "ties"], "ties"),
+    ];
+    let (words, exclusion) = forms.into_iter().find(|(words, _)| begins_with(tokens, words))?;
+    let bounds: [(&[&str], bool); 5] = [
+        (&["current", "row"], false),
+        (&["unbounded", "preceding"], false),
+        (&["unbounded", "following"], false),
+        (&["preceding"], true),
+        (&["following"], true),
+    ];
+    let ends_with = |words: &[&str]| {
+        result.len().checked_sub(words.len()).is_some_and(|start| begins_with(&result[start..], words))
+    };
+    let (bound, has_offset) = bounds.into_iter().find(|(words, _)| ends_with(words))?;
+    if !exclusion.is_empty() {
+        result.truncate(result.len() - bound.len());
+        let like_first = |kind: TokenKind| Token { kind, ..tokens[0].clone() };
+        if has_offset {
+            result.push(like_first(TokenKind::Word("or".to_owned())));
+        }
+        result.push(like_first(TokenKind::Quoted(format!("{MARK}{exclusion} {}", bound.join(" ")))));
+        result.push(like_first(TokenKind::Word("following".to_owned())));
+    }
+    Some(words.len())
+}
+
+/// What a marked frame leaves out.
+pub(crate) fn marked_exclusion(frame: &WindowFrame) -> FrameExclusion {
+    match mark_of(frame.end_bound.as_ref().unwrap_or(&frame.start_bound)) {
+        Some((mark, _)) if mark.starts_with("current ") => FrameExclusion::CurrentRow,
+        Some((mark, _)) if mark.starts_with("group ") => FrameExclusion::Group,
+        Some((mark, _)) if mark.starts_with("ties ") => FrameExclusion::Ties,
+        _ => FrameExclusion::NoOthers,
+    }
+}
+
+/// The frame with the bound that was written instead of its mark.
+pub(crate) fn unmarked_frame(frame: &WindowFrame) -> WindowFrame {
+    let mut frame = frame.clone();
+    let last = frame.end_bound.as_mut().unwrap_or(&mut frame.start_bound);
+    if let Some((mark, offset)) = mark_of(last) {
+        let offset = offset.cloned().map(Box::new);
+        let bound = match mark.split_once(' ').map(|(_, bound)| bound) {
+            Some("current row") => WindowFrameBound::CurrentRow,
+            Some("preceding" | "unbounded preceding") => WindowFrameBound::Preceding(offset),
+            _ => WindowFrameBound::Following(offset),
+        };
+        *last = bound;
+    }
+    frame
+}
+
+/// The mark of a bound, and the offset before it.
+fn mark_of(bound: &WindowFrameBound) -> Option<(&str, Option<&Expr>)> {
+    let WindowFrameBound::Following(Some(expr)) = bound else { return None };
+    match &**expr {
+        Expr::Identifier(ident) => Some((ident.value.strip_prefix(MARK)?, None)),
+        Expr::BinaryOp { left, op: BinaryOperator::Or, right } => match &**right {
+            Expr::Identifier(ident) => Some((ident.value.strip_prefix(MARK)?, Some(left))),
+            _ => None,
+        },
+        _ => None,
+    }
+}

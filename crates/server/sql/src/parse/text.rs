@@ -1,0 +1,60 @@
+//! The text of one statement, and places in it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use sqlparser::tokenizer::Location;
+
+/// One statement of a source that may have several. Positions count from the beginning of the source, as PostgreSQL's do.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    source: Arc<str>,
+    /// The bytes of the statement, without the `;` after it.
+    range: Range<usize>,
+    is_ascii: bool,
+}
+
+impl Text {
+    /// A source that is one statement.
+    pub(crate) fn new(source: &str) -> Text {
+        let source: Arc<str> = Arc::from(source);
+        Text { range: 0..source.len(), is_ascii: source.is_ascii(), source }
+    }
+
+    /// Another statement of the same source.
+    pub(super) fn part(&self, range: Range<usize>) -> Text {
+        Text { source: Arc::clone(&self.source), range, is_ascii: self.is_ascii }
+    }
+
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(super) fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// The statement as it was written, without space around it.
+    pub(crate) fn statement(&self) -> &str {
+        self.source[self.range.clone()].trim()
+    }
+
+    /// PostgreSQL's position of a place in the tree: characters from 1. The parser is given tokens whose column is just that.
+    pub(crate) fn position(&self, location: Location) -> Option<u32> {
+        if location.line == 0 { None } else { u32::try_from(location.column).ok() }
+    }
+
+    /// The position of the first `what` at a place or after it.
+    pub(crate) fn find_after(&self, location: Location, what: &str) -> Option<u32> {
+        let position = self.position(location)?;
+        let skipped = usize::try_from(position).ok()?.saturating_sub(1);
+        let offset = if self.is_ascii {
+            skipped.min(self.source.len())
+        } else {
+            self.source.char_indices().nth(skipped).map_or(self.source.len(), |(at, _)| at)
+        };
+        let found = self.source[offset..].find(what)?;
+        let between = self.source[offset..offset + found].chars().count();
+        u32::try_from(skipped + between + 1).ok()
+    }
+}

@@ -1,0 +1,360 @@
+//! Definitions as bytes: the value of a row of `sql.definitions`.
+//!
+//! | bytes | field   | meaning                                                                     |
+//! |------:|---------|-----------------------------------------------------------------------------|
+//! |     1 | version | `DEFINITION_VERSION`; another one is refused                                |
+//! |     1 | kind    | 1 table, 2 view, 3 sequence, 4 index (only the number of its table follows) |
+//! |    .. | fields  | of the struct in `schema`, in the order of `stored!` below                  |
+//!
+//! Of a table, `version` is the first field, so that a definition that has been decoded before is found without decoding this one.
+//! Integers are little-endian and as wide as in the struct, places 4 bytes; booleans 0 or 1; texts and lists after their count as a
+//! varint; options 0, or 1 and the value; a choice is its number in the order of its enum; values of SQL are tagged values
+//! (`storage::value`).
+
+use std::sync::Arc;
+
+use seawall_values::{Datum, Oid, SqlResult, TypeReference};
+
+use crate::catalog::source::{Namespace, Role};
+use crate::schema::{
+    Column, Constraint, ConstraintKind, ForeignKey, Identity, Index, IndexKey, IndexedValue, KeyColumn,
+    ReferentialAction, RowKey, Sequence, Table, View,
+};
+use crate::storage::kind::Kind;
+use crate::storage::value::{ValueReader, damaged, write_bytes, write_length, write_value};
+
+const DEFINITION_VERSION: u8 = 1;
+
+/// Something that a definition is made of.
+pub(super) trait Stored: Sized {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()>;
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<Self>;
+}
+
+macro_rules! stored_integers {
+    ($($integer:ident),*) => { $(
+        impl Stored for $integer {
+            fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+                out.extend_from_slice(&self.to_le_bytes());
+                Ok(())
+            }
+
+            fn read(reader: &mut ValueReader<'_>) -> SqlResult<$integer> {
+                Ok($integer::from_le_bytes(reader.array()?))
+            }
+        }
+    )* };
+}
+
+stored_integers!(u8, u16, u32, u64, i32, i64);
+
+/// Structs, field by field.
+macro_rules! stored {
+    ($($of:ident { $($field:ident),* $(,)? })*) => { $(
+        impl Stored for $of {
+            fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+                $(self.$field.write(out)?;)*
+                Ok(())
+            }
+
+            fn read(reader: &mut ValueReader<'_>) -> SqlResult<$of> {
+                $(let $field = Stored::read(reader)?;)*
+                Ok($of { $($field),* })
+            }
+        }
+    )* };
+}
+
+stored! {
+    Table {
+        version, oid, name, namespace, owner, columns, key, storage, indexes, constraints, is_temporary, options,
+    }
+    Column { name, of, is_not_null, default, identity, generated, missing, is_dropped, sequence }
+    KeyColumn { column, is_descending, is_nulls_first }
+    Index {
+        oid, name, storage, keys, included, is_unique, is_nulls_not_distinct, is_primary, predicate, is_valid, constraint,
+    }
+    IndexKey { what, of, is_descending, is_nulls_first }
+    Constraint { oid, name, kind, is_deferrable, is_deferred, is_validated }
+    ForeignKey { columns, target, target_columns, target_index, on_update, on_delete, is_match_full }
+    View { oid, name, namespace, owner, columns, query, search_path }
+    Sequence {
+        oid, name, namespace, owner, of, start, increment, minimum, maximum, cache, is_cycling, owned_by, state,
+    }
+    TypeReference { oid, modifier }
+    Namespace { oid, name, owner }
+    Role {
+        oid, name, is_superuser, inherits, creates_roles, creates_databases, can_log_in, replicates, bypasses_row_security,
+        connection_limit, password, valid_until, settings, member_of,
+    }
+}
+
+/// Enums without fields, by their number.
+macro_rules! stored_choices {
+    ($($of:ident { $($variant:ident = $number:literal),* })*) => { $(
+        impl Stored for $of {
+            fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+                out.push(match self { $($of::$variant => $number),* });
+                Ok(())
+            }
+
+            fn read(reader: &mut ValueReader<'_>) -> SqlResult<$of> {
+                match reader.byte()? {
+                    $($number => Ok($of::$variant),)*
+                    _ => Err(damaged(concat!("no such ", stringify!($of)))),
+                }
+            }
+        }
+    )* };
+}
+
+stored_choices! {
+    Identity { Always = 0, ByDefault = 1 }
+    ReferentialAction { NoAction = 0, Restrict = 1, Cascade = 2, SetNull = 3, SetDefault = 4 }
+}
+
+impl Stored for bool {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        out.push(u8::from(*self));
+        Ok(())
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<bool> {
+        match reader.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(damaged("a boolean is neither true nor false")),
+        }
+    }
+}
+
+/// A place in a list of columns.
+impl Stored for usize {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        u32::try_from(*self).unwrap_or(u32::MAX).write(out)
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<usize> {
+        usize::try_from(u32::read(reader)?).map_err(|_| damaged("a position is out of range"))
+    }
+}
+
+impl Stored for String {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        write_bytes(self.as_bytes(), out);
+        Ok(())
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<String> {
+        reader.text().map(str::to_owned)
+    }
+}
+
+impl<T: Stored> Stored for Vec<T> {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        write_length(self.len(), out);
+        self.iter().try_for_each(|value| value.write(out))
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<Vec<T>> {
+        (0..reader.count()?).map(|_| T::read(reader)).collect()
+    }
+}
+
+impl<T: Stored> Stored for Option<T> {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        self.is_some().write(out)?;
+        self.iter().try_for_each(|value| value.write(out))
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<Option<T>> {
+        if bool::read(reader)? { T::read(reader).map(Some) } else { Ok(None) }
+    }
+}
+
+impl<T: Stored> Stored for Arc<T> {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        T::write(self, out)
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<Arc<T>> {
+        T::read(reader).map(Arc::new)
+    }
+}
+
+impl<A: Stored, B: Stored> Stored for (A, B) {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        self.0.write(out)?;
+        self.1.write(out)
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<(A, B)> {
+        Ok((A::read(reader)?, B::read(reader)?))
+    }
+}
+
+impl Stored for Datum {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        write_value(Kind::Tagged, self, out)
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<Datum> {
+        reader.value(Kind::Tagged)
+    }
+}
+
+impl Stored for RowKey {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        match self {
+            RowKey::Number => 0u8.write(out),
+            RowKey::Columns(columns) => {
+                1u8.write(out)?;
+                columns.write(out)
+            }
+        }
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<RowKey> {
+        match reader.byte()? {
+            0 => Ok(RowKey::Number),
+            1 => Ok(RowKey::Columns(Stored::read(reader)?)),
+            _ => Err(damaged("no such RowKey")),
+        }
+    }
+}
+
+impl Stored for IndexedValue {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        match self {
+            IndexedValue::Column(column) => {
+                0u8.write(out)?;
+                column.write(out)
+            }
+            IndexedValue::Expression(text) => {
+                1u8.write(out)?;
+                text.write(out)
+            }
+        }
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<IndexedValue> {
+        match reader.byte()? {
+            0 => Ok(IndexedValue::Column(Stored::read(reader)?)),
+            1 => Ok(IndexedValue::Expression(Stored::read(reader)?)),
+            _ => Err(damaged("no such IndexedValue")),
+        }
+    }
+}
+
+impl Stored for ConstraintKind {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        match self {
+            ConstraintKind::Check(text) => {
+                0u8.write(out)?;
+                text.write(out)
+            }
+            ConstraintKind::Unique(index) => {
+                1u8.write(out)?;
+                index.write(out)
+            }
+            ConstraintKind::ForeignKey(key) => {
+                2u8.write(out)?;
+                key.write(out)
+            }
+        }
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<ConstraintKind> {
+        match reader.byte()? {
+            0 => Ok(ConstraintKind::Check(Stored::read(reader)?)),
+            1 => Ok(ConstraintKind::Unique(Stored::read(reader)?)),
+            2 => Ok(ConstraintKind::ForeignKey(Stored::read(reader)?)),
+            _ => Err(damaged("no such ConstraintKind")),
+        }
+    }
+}
+
+/// A relation as it is stored: an index is stored with its table.
+#[derive(Clone, Debug)]
+pub(super) enum StoredRelation {
+    Table(Arc<Table>),
+    View(Arc<View>),
+    Sequence(Arc<Sequence>),
+    Index(Oid),
+}
+
+impl StoredRelation {
+    pub(super) fn encode(&self) -> SqlResult<Vec<u8>> {
+        let mut out = vec![DEFINITION_VERSION];
+        match self {
+            StoredRelation::Table(table) => {
+                out.push(1);
+                table.write(&mut out)?;
+            }
+            StoredRelation::View(view) => {
+                out.push(2);
+                view.write(&mut out)?;
+            }
+            StoredRelation::Sequence(sequence) => {
+                out.push(3);
+                sequence.write(&mut out)?;
+            }
+            StoredRelation::Index(table) => {
+                out.push(4);
+                table.write(&mut out)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// `known` finds a table by its version, without decoding it.
+    pub(super) fn decode(
+        bytes: &[u8],
+        known: impl FnOnce(u64) -> Option<Arc<Table>>,
+    ) -> SqlResult<StoredRelation> {
+        let mut reader = opened(bytes)?;
+        let relation = match reader.byte()? {
+            1 => {
+                let version = u64::read(&mut reader.clone())?;
+                if let Some(table) = known(version) {
+                    return Ok(StoredRelation::Table(table));
+                }
+                StoredRelation::Table(Stored::read(&mut reader)?)
+            }
+            2 => StoredRelation::View(Stored::read(&mut reader)?),
+            3 => StoredRelation::Sequence(Stored::read(&mut reader)?),
+            4 => StoredRelation::Index(Stored::read(&mut reader)?),
+            _ => return Err(damaged("a definition of no known kind")),
+        };
+        closed(reader)?;
+        Ok(relation)
+    }
+}
+
+fn opened(bytes: &[u8]) -> SqlResult<ValueReader<'_>> {
+    let mut reader = ValueReader::new(bytes);
+    if reader.byte()? == DEFINITION_VERSION {
+        Ok(reader)
+    } else {
+        Err(damaged("the version of a definition is not known"))
+    }
+}
+
+fn closed(reader: ValueReader<'_>) -> SqlResult<()> {
+    if reader.is_at_end() { Ok(()) } else { Err(damaged("bytes follow a definition")) }
+}
+
+/// A definition that is no relation, such as a role.
+pub(super) fn encode<T: Stored>(value: &T) -> SqlResult<Vec<u8>> {
+    let mut out = vec![DEFINITION_VERSION];
+    value.write(&mut out)?;
+    Ok(out)
+}
+
+/// What `encode` has written.
+pub(super) fn decode<T: Stored>(bytes: &[u8]) -> SqlResult<T> {
+    let mut reader = opened(bytes)?;
+    let value = T::read(&mut reader)?;
+    closed(reader)?;
+    Ok(value)
+}

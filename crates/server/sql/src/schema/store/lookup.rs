@@ -1,0 +1,118 @@
+//! Names to definitions, along a search path.
+
+use seawall_engine::Transaction;
+use seawall_values::{Oid, SqlError, SqlResult, SqlState};
+
+use super::{SchemaStore, is_system_namespace};
+use crate::catalog;
+use crate::catalog::numbers::PG_CATALOG;
+use crate::schema::{Definition, Definitions};
+
+/// Where names without a schema are looked up.
+#[derive(Clone, Debug, Default)]
+pub struct SearchPath {
+    /// Numbers of schemas, in order; those that are implied are among them: the temporary schema first, then `pg_catalog`, unless the
+    /// setting has them elsewhere.
+    pub namespaces: Vec<Oid>,
+    /// The session's own temporary schema; 0: there is none yet.
+    pub temporary: Oid,
+    /// Where new relations are made: the first schema that the setting names and that exists.
+    pub creation: Option<Oid>,
+}
+
+impl SearchPath {
+    /// The path that `search_path` names. Schemas that do not exist are left out.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn of(
+        names: &[String],
+        user: &str,
+        temporary: Oid,
+        store: &SchemaStore,
+        transaction: &mut Transaction,
+    ) -> SqlResult<SearchPath> {
+        let mut path = SearchPath { namespaces: Vec::new(), temporary, creation: None };
+        for name in names {
+            let name = if name == "$user" { user } else { name };
+            if let Some(oid) = path.namespace(store, transaction, name)?
+                && !path.namespaces.contains(&oid)
+            {
+                path.creation = path.creation.or(Some(oid));
+                path.namespaces.push(oid);
+            }
+        }
+        if !path.namespaces.contains(&PG_CATALOG) {
+            path.namespaces.insert(0, PG_CATALOG);
+        }
+        if temporary != 0 && !path.namespaces.contains(&temporary) {
+            path.namespaces.insert(0, temporary);
+        }
+        Ok(path)
+    }
+
+    /// The number of the schema with this name; `pg_temp` is the session's own.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn namespace(
+        &self,
+        store: &SchemaStore,
+        transaction: &mut Transaction,
+        name: &str,
+    ) -> SqlResult<Option<Oid>> {
+        match name {
+            "pg_temp" => Ok(Some(self.temporary).filter(|oid| *oid != 0)),
+            name => store.namespace_number(transaction, name),
+        }
+    }
+}
+
+/// The definitions that a transaction sees, for the statement under way.
+#[derive(Debug)]
+pub struct SchemaReader<'a> {
+    /// Where they are.
+    pub store: &'a SchemaStore,
+    /// Who asks.
+    pub transaction: &'a mut Transaction,
+    /// Where names without a schema are looked up.
+    pub path: &'a SearchPath,
+}
+
+impl SchemaReader<'_> {
+    fn relation_in(&mut self, namespace: Oid, name: &str) -> SqlResult<Option<Definition>> {
+        if is_system_namespace(namespace) {
+            return Ok(catalog::relation_named(namespace, name).map(Definition::System));
+        }
+        match self.store.relation_number(self.transaction, namespace, name)? {
+            Some(oid) => self.store.definition(self.transaction, oid),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Definitions for SchemaReader<'_> {
+    fn relation(&mut self, schema: Option<&str>, name: &str) -> SqlResult<Option<Definition>> {
+        let Some(schema) = schema else {
+            for namespace in self.path.namespaces.iter().copied() {
+                if let Some(found) = self.relation_in(namespace, name)? {
+                    return Ok(Some(found));
+                }
+            }
+            return Ok(None);
+        };
+        let missing = || {
+            let message = format!("schema \"{schema}\" does not exist");
+            SqlError::new(SqlState::INVALID_SCHEMA_NAME, message)
+        };
+        let namespace = self.path.namespace(self.store, self.transaction, schema)?.ok_or_else(missing)?;
+        self.relation_in(namespace, name)
+    }
+
+    fn relation_by_oid(&mut self, oid: Oid) -> SqlResult<Option<Definition>> {
+        match catalog::relation(oid) {
+            Some(relation) => Ok(Some(Definition::System(relation))),
+            None => self.store.definition(self.transaction, oid),
+        }
+    }
+}

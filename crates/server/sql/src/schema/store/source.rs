@@ -1,0 +1,167 @@
+//! What system relations show of a database: its definitions, as a transaction sees them. The session adds what it knows of itself and
+//! of others.
+
+use std::sync::Arc;
+
+use seawall_engine::Transaction;
+use seawall_values::{Oid, SqlResult};
+
+use super::SchemaStore;
+use crate::catalog::source::{
+    Activity, Asker, Comment, HeldLock, Namespace, OpenCursor, PreparedStatement, PreparedTransaction, Role,
+    Setting, Source, Statistics,
+};
+use crate::schema::{Definition, Table};
+use crate::storage::engine_error::EngineResult;
+
+/// Microseconds from 1970-01-01 to 2000-01-01 UTC.
+const EPOCH: i64 = 946_684_800_000_000;
+
+/// The parts of a [`Source`] that are the session's. See there.
+pub trait SessionState {
+    /// Who asks.
+    fn asker(&self) -> &Asker;
+
+    /// All settings.
+    fn settings(&mut self) -> Vec<Setting>;
+
+    /// All sessions.
+    fn activity(&mut self) -> Vec<Activity> {
+        Vec::new()
+    }
+
+    /// All locks.
+    fn locks(&mut self) -> Vec<HeldLock> {
+        Vec::new()
+    }
+
+    /// Statements that the session has prepared.
+    fn prepared_statements(&mut self) -> Vec<PreparedStatement> {
+        Vec::new()
+    }
+
+    /// Cursors that the session has open.
+    fn cursors(&mut self) -> Vec<OpenCursor> {
+        Vec::new()
+    }
+
+    /// What is known of a table or an index.
+    fn statistics(&mut self, _relation: Oid) -> Statistics {
+        Statistics::default()
+    }
+
+    /// The number of the current transaction; `None`: it has none, and none is to be given to it.
+    fn transaction_number(&mut self, _is_assigned: bool) -> Option<u64> {
+        None
+    }
+}
+
+/// Definitions for system relations.
+pub struct StoreSource<'a> {
+    /// Where they are.
+    pub store: &'a SchemaStore,
+    /// Who reads them.
+    pub transaction: &'a mut Transaction,
+    /// The session.
+    pub session: &'a mut dyn SessionState,
+}
+
+impl std::fmt::Debug for StoreSource<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("StoreSource").finish_non_exhaustive()
+    }
+}
+
+impl Source for StoreSource<'_> {
+    fn asker(&self) -> &Asker {
+        self.session.asker()
+    }
+
+    fn definition_after(&mut self, after: Oid) -> SqlResult<Option<Definition>> {
+        self.store.definition_after(self.transaction, after)
+    }
+
+    fn definition(&mut self, oid: Oid) -> SqlResult<Option<Definition>> {
+        self.store.definition(self.transaction, oid)
+    }
+
+    fn definition_named(&mut self, namespace: Oid, name: &str) -> SqlResult<Option<Definition>> {
+        match self.store.relation_number(self.transaction, namespace, name)? {
+            Some(oid) => self.store.definition(self.transaction, oid),
+            None => Ok(None),
+        }
+    }
+
+    fn namespaces(&mut self) -> SqlResult<Vec<Namespace>> {
+        self.store.namespaces(self.transaction)
+    }
+
+    fn roles(&mut self) -> SqlResult<Vec<Role>> {
+        self.store.roles(self.transaction)
+    }
+
+    fn comments(&mut self, object: Option<Oid>) -> SqlResult<Vec<Comment>> {
+        self.store.comments(self.transaction, object)
+    }
+
+    fn sequence_value(&mut self, sequence: Oid) -> SqlResult<Option<i64>> {
+        let Some(Definition::Sequence(sequence)) = self.store.definition(self.transaction, sequence)? else {
+            return Ok(None);
+        };
+        let position = self.store.sequence_position(&sequence)?;
+        Ok(position.is_called.then_some(position.value))
+    }
+
+    fn settings(&mut self) -> Vec<Setting> {
+        self.session.settings()
+    }
+
+    fn table_of_constraint(&mut self, constraint: Oid) -> SqlResult<Option<Arc<Table>>> {
+        let Some(table) = self.store.table_of_constraint(self.transaction, constraint)? else {
+            return Ok(None);
+        };
+        match self.store.definition(self.transaction, table)? {
+            Some(Definition::Table(table)) => Ok(Some(table)),
+            _ => Ok(None),
+        }
+    }
+
+    fn prepared_transactions(&mut self) -> SqlResult<Vec<PreparedTransaction>> {
+        let database = self.session.asker().database.clone();
+        let mut found = Vec::new();
+        for (number, prepared) in (1..).zip(self.store.database().two_phase().in_doubt().sql()?) {
+            found.push(PreparedTransaction {
+                transaction: number,
+                owner: prepared.owner,
+                name: prepared.gid,
+                prepared: prepared.prepared_micros.saturating_sub(EPOCH),
+                database: database.clone(),
+            });
+        }
+        Ok(found)
+    }
+
+    fn activity(&mut self) -> Vec<Activity> {
+        self.session.activity()
+    }
+
+    fn locks(&mut self) -> Vec<HeldLock> {
+        self.session.locks()
+    }
+
+    fn prepared_statements(&mut self) -> Vec<PreparedStatement> {
+        self.session.prepared_statements()
+    }
+
+    fn cursors(&mut self) -> Vec<OpenCursor> {
+        self.session.cursors()
+    }
+
+    fn statistics(&mut self, relation: Oid) -> SqlResult<Statistics> {
+        Ok(self.session.statistics(relation))
+    }
+
+    fn transaction_number(&mut self, is_assigned: bool) -> SqlResult<Option<u64>> {
+        Ok(self.session.transaction_number(is_assigned))
+    }
+}

@@ -1,0 +1,142 @@
+//! What all sessions of a database share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use seawall_engine::Database;
+use seawall_values::{SqlError, SqlResult, SqlState};
+
+use super::activity::Activities;
+use super::advisory::{AdvisoryLocks, HeldAdvisoryLocks};
+use super::notification::Notifications;
+use super::settings::SessionSettings;
+use super::{CancelHandle, Login, Session};
+use crate::catalog::source::{Asker, Role};
+use crate::schema::store::SchemaStore;
+use crate::storage::StorageSession;
+
+/// The superuser of a new database.
+const SUPERUSER: &str = "postgres";
+
+/// A database that speaks SQL.
+#[derive(Debug)]
+pub struct SqlDatabase {
+    /// The engine.
+    pub engine: Database,
+    pub(crate) store: SchemaStore,
+    pub(crate) activities: Activities,
+    pub(crate) advisory: AdvisoryLocks,
+    pub(crate) notifications: Notifications,
+    /// Where statements put what their memory does not hold.
+    pub(crate) temporary_directory: PathBuf,
+    /// Microseconds since 2000-01-01 UTC.
+    pub(crate) started_at: i64,
+}
+
+impl SqlDatabase {
+    /// SQL over an engine's database; makes what it keeps in it, if that is missing.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn new(engine: Database) -> SqlResult<Arc<SqlDatabase>> {
+        let store = SchemaStore::open(&engine, SUPERUSER)?;
+        Ok(Arc::new(SqlDatabase {
+            engine,
+            store,
+            activities: Activities::default(),
+            advisory: AdvisoryLocks::default(),
+            notifications: Notifications::default(),
+            temporary_directory: std::env::temp_dir(),
+            started_at: super::settings::clock(),
+        }))
+    }
+
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// `28000`: no such role, or it may not log in; a setting that is wrong.
+    pub fn connect(self: &Arc<SqlDatabase>, login: Login) -> SqlResult<Session> {
+        let missing = || {
+            let message = format!("role \"{}\" does not exist", login.user);
+            SqlError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message)
+        };
+        let role = self.role(&login.user)?.ok_or_else(missing)?;
+        if !role.can_log_in {
+            let message = format!("role \"{}\" is not permitted to log in", login.user);
+            return Err(SqlError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message));
+        }
+        let mut given = Vec::new();
+        for setting in &role.settings {
+            if let Some((name, value)) = setting.split_once('=') {
+                given.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        given.extend(login.settings.iter().cloned());
+        let settings = SessionSettings::new(&login.user, role.is_superuser, &given)?;
+        let cancel = CancelHandle::default();
+        let activity = self.activities.add(&login, role.oid, cancel.clone(), super::settings::clock());
+        activity.set_application(settings.application_name());
+        Ok(Session {
+            asker: self.asker(&login, &role),
+            engine: self.engine.new_session(),
+            settings,
+            open: None,
+            storage: StorageSession::default(),
+            expressions: super::stored::StoredExpressions::default(),
+            path: None,
+            statements: FxHashMap::default(),
+            portals: FxHashMap::default(),
+            notices: Vec::new(),
+            pending_notifications: Vec::new(),
+            random: super::functions::SessionRandom::default(),
+            attention: activity.attention.clone(),
+            activity,
+            advisory: HeldAdvisoryLocks::new(login.process_id),
+            cancel,
+            login,
+            database: Arc::clone(self),
+        })
+    }
+
+    fn asker(&self, login: &Login, role: &Role) -> Asker {
+        Asker {
+            user: role.oid,
+            session_user: role.oid,
+            database: login.database.clone(),
+            search_path: Vec::new(),
+            implied: 0,
+            temporary_namespace: 0,
+            process_id: login.process_id,
+            server_started: self.started_at,
+            configuration_loaded: self.started_at,
+            addresses: None,
+            is_in_recovery: false,
+        }
+    }
+
+    fn role(&self, name: &str) -> SqlResult<Option<Role>> {
+        self.store.role_named(&mut self.engine.begin(), name)
+    }
+
+    /// Whether a role is a superuser: some connections are reserved for these.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn is_superuser(&self, role: &str) -> SqlResult<bool> {
+        Ok(self.role(role)?.is_some_and(|role| role.is_superuser))
+    }
+
+    /// The SCRAM-SHA-256 verifier of a role that may log in, as `pg_authid.rolpassword` has it.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn password_of(&self, role: &str) -> SqlResult<Option<String>> {
+        Ok(self.role(role)?.filter(|role| role.can_log_in).and_then(|role| role.password))
+    }
+
+    pub(crate) fn forget(&self, process_id: i32) {
+        self.activities.remove(process_id);
+        self.notifications.unlisten(process_id, None);
+    }
+}

@@ -1,0 +1,442 @@
+//! `CREATE TABLE`: columns and constraints with their types and expressions.
+
+use std::sync::Arc;
+
+use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, oid};
+use sqlparser::ast::DataType;
+
+use super::super::Session;
+use crate::algebra::{Change, ChangeKind, Query, Relation};
+use crate::bind::Clause;
+use crate::parse::Text;
+use crate::parse::statement::ObjectName;
+use crate::parse::statement::definition::{
+    ColumnDefinition, ConstraintClause, ConstraintDefinition, CreateTable, CreateTableAs, LikeClause,
+    OnCommit, TableElement, TableSource, WrittenExpression,
+};
+use crate::schema::define::requests::{
+    Expression, NewColumn, NewConstraint, NewConstraintKind, NewForeignKey, NewKey, NewTable, SequenceOptions,
+};
+use crate::schema::{Column, ConstraintKind, Definition, IndexedValue, Table};
+
+/// Columns that expressions of a definition may name.
+pub(super) type Columns = Vec<(String, TypeReference)>;
+
+impl Session {
+    pub(super) fn create_table(&mut self, text: &Text, create: &CreateTable) -> SqlResult<()> {
+        let mut columns = Vec::new();
+        let mut types: Columns = Vec::new();
+        let mut constraints = Vec::new();
+        // Types first: expressions may name columns that come later.
+        for element in &create.elements {
+            match element {
+                TableElement::Column(column) => {
+                    let (of, _) = self.column_type(text, &column.of)?;
+                    types.push((column.name.clone(), of));
+                }
+                TableElement::Like(like) => {
+                    let like = self.liked_columns(like)?;
+                    types.extend(like.iter().map(|column| (column.name.clone(), column.of)));
+                }
+                TableElement::Constraint(_) => {}
+            }
+        }
+        for element in &create.elements {
+            match element {
+                TableElement::Column(column) => {
+                    columns.push(self.new_column(text, column, &types)?);
+                    for constraint in &column.constraints {
+                        constraints.push(self.new_constraint(
+                            text,
+                            constraint,
+                            &types,
+                            Some(&create.name),
+                        )?);
+                    }
+                }
+                TableElement::Constraint(constraint) => {
+                    constraints.push(self.new_constraint(text, constraint, &types, Some(&create.name))?);
+                }
+                TableElement::Like(like) => {
+                    columns.extend(self.liked_columns(like)?);
+                    constraints.extend(self.liked_constraints(like)?);
+                }
+            }
+        }
+        check_on_commit(create.on_commit)?;
+        check_one_primary_key(create)?;
+        let namespace = self.namespace_of_new(&create.name, create.is_temporary)?;
+        let request = NewTable {
+            name: create.name.name.clone(),
+            namespace,
+            is_temporary: create.is_temporary || namespace == self.asker.temporary_namespace,
+            if_not_exists: create.if_not_exists,
+            columns,
+            constraints,
+            options: create.options.clone(),
+        };
+        self.with_definer(|definer| definer.create_table(request)).map(|_| ())
+    }
+
+    /// The type of a column, and whether it is one of `serial` and its like.
+    pub(super) fn column_type(&mut self, text: &Text, of: &DataType) -> SqlResult<(TypeReference, bool)> {
+        let serial = match of.to_string().to_lowercase().as_str() {
+            "smallserial" | "serial2" => Some(oid::INT2),
+            "serial" | "serial4" => Some(oid::INT4),
+            "bigserial" | "serial8" => Some(oid::INT8),
+            _ => None,
+        };
+        if let Some(of) = serial {
+            return Ok((TypeReference::of(of), true));
+        }
+        self.bind_with(text, &[], |binder| binder.type_of(of)).map(|of| (of, false))
+    }
+
+    pub(super) fn new_column(
+        &mut self,
+        text: &Text,
+        column: &ColumnDefinition,
+        types: &Columns,
+    ) -> SqlResult<NewColumn> {
+        check_collation(column.collation.as_ref())?;
+        let (of, is_serial) =
+            self.column_type(text, &column.of).map_err(|error| error.at(column.position))?;
+        if is_serial && column.default.is_some() {
+            let message =
+                format!("multiple default values specified for column \"{}\" of table", column.name);
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let default = match &column.default {
+            None => None,
+            Some(default) => self.default_of(default, &column.name, of)?,
+        };
+        let generated = match &column.generated {
+            None => None,
+            Some(generated) => {
+                let what = ("generation expression", column.name.as_str());
+                Some(self.assigned_words(generated, types, Clause::Generated, what, of)?)
+            }
+        };
+        let identity = match &column.identity {
+            None => None,
+            Some((identity, clauses)) => Some((*identity, self.sequence_options(text, clauses)?)),
+        };
+        Ok(NewColumn {
+            name: column.name.clone(),
+            of,
+            is_not_null: column.is_not_null == Some(true),
+            default,
+            identity,
+            is_serial,
+            generated,
+            missing: None,
+        })
+    }
+
+    /// A default in PostgreSQL's words; `NULL` is none.
+    pub(super) fn default_of(
+        &mut self,
+        default: &WrittenExpression,
+        column: &str,
+        of: TypeReference,
+    ) -> SqlResult<Option<Expression>> {
+        let what = ("default expression", column);
+        let words = self.assigned_words(default, &Vec::new(), Clause::Default, what, of)?;
+        Ok(Some(words).filter(|words| !words.text.starts_with("NULL")))
+    }
+
+    /// An expression that is assigned to a column, in PostgreSQL's words.
+    pub(super) fn assigned_words(
+        &mut self,
+        written: &WrittenExpression,
+        columns: &Columns,
+        clause: Clause,
+        (what, column): (&str, &str),
+        of: TypeReference,
+    ) -> SqlResult<Expression> {
+        self.begin_statement()?;
+        self.bind_with(&written.text, &[], |binder| {
+            binder.words_of(&written.expr, columns, clause, |binder, value| {
+                binder.assigned_value(value, of, what, column)
+            })
+        })
+    }
+
+    /// A condition in PostgreSQL's words, and the columns in it.
+    pub(super) fn condition_words(
+        &mut self,
+        written: &WrittenExpression,
+        columns: &Columns,
+        clause: Clause,
+        construct: &str,
+    ) -> SqlResult<(Expression, Vec<String>)> {
+        self.begin_statement()?;
+        self.bind_with(&written.text, &[], |binder| {
+            let words = binder.words_of(&written.expr, columns, clause, |binder, value| {
+                binder.coerce_to_boolean(value, construct)
+            })?;
+            Ok((words, binder.named_in_words.clone()))
+        })
+    }
+
+    pub(super) fn new_constraint(
+        &mut self,
+        _text: &Text,
+        constraint: &ConstraintDefinition,
+        columns: &Columns,
+        own: Option<&ObjectName>,
+    ) -> SqlResult<NewConstraint> {
+        let kind = match &constraint.kind {
+            ConstraintClause::Check(condition) => {
+                let (words, named) = self.condition_words(condition, columns, Clause::Check, "CHECK")?;
+                NewConstraintKind::Check(words, named)
+            }
+            ConstraintClause::Key { is_primary, columns, included, is_nulls_not_distinct, index } => {
+                let index = match index {
+                    None => None,
+                    Some(name) => {
+                        let schema = own.and_then(|own| own.schema.clone());
+                        let name = ObjectName {
+                            database: None,
+                            schema,
+                            name: name.clone(),
+                            position: constraint.position,
+                        };
+                        Some(self.relation_number(&name)?)
+                    }
+                };
+                let key = NewKey {
+                    columns: columns.clone(),
+                    included: included.clone(),
+                    is_nulls_not_distinct: *is_nulls_not_distinct,
+                    index,
+                };
+                NewConstraintKind::Key(key, *is_primary)
+            }
+            ConstraintClause::ForeignKey {
+                columns,
+                target,
+                target_columns,
+                on_update,
+                on_delete,
+                is_match_full,
+            } => {
+                let is_own = own.is_some_and(|own| {
+                    own.name == target.name && (own.schema == target.schema || target.schema.is_none())
+                });
+                let target = match self.named_relation(target) {
+                    Ok(Definition::Table(table)) => table.oid,
+                    Err(error) if is_own && error.code == SqlState::UNDEFINED_TABLE => 0,
+                    Ok(_) => {
+                        let message = format!("referenced relation \"{}\" is not a table", target.name);
+                        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                    }
+                    Err(error) => return Err(error),
+                };
+                NewConstraintKind::ForeignKey(NewForeignKey {
+                    columns: columns.clone(),
+                    target,
+                    target_columns: target_columns.clone(),
+                    on_update: *on_update,
+                    on_delete: *on_delete,
+                    is_match_full: *is_match_full,
+                })
+            }
+        };
+        Ok(NewConstraint {
+            name: constraint.name.clone(),
+            kind,
+            is_deferrable: constraint.is_deferrable,
+            is_deferred: constraint.is_deferred,
+            is_not_valid: constraint.is_not_valid,
+        })
+    }
+
+    // `LIKE`.
+
+    fn liked_columns(&mut self, like: &LikeClause) -> SqlResult<Vec<NewColumn>> {
+        let plain = |name: &str, of: TypeReference| NewColumn {
+            name: name.to_owned(),
+            of,
+            is_not_null: false,
+            default: None,
+            identity: None,
+            is_serial: false,
+            generated: None,
+            missing: None,
+        };
+        Ok(match self.named_relation(&like.table)? {
+            Definition::Table(table) => {
+                let live = table.columns.iter().filter(|column| !column.is_dropped);
+                let copied = |column: &Column| NewColumn {
+                    is_not_null: column.is_not_null,
+                    default: copied_text(column.default.as_deref(), like.with_defaults),
+                    identity: column
+                        .identity
+                        .filter(|_| like.with_identity)
+                        .map(|identity| (identity, SequenceOptions::default())),
+                    generated: copied_text(column.generated.as_deref(), like.with_generated),
+                    ..plain(&column.name, column.of)
+                };
+                live.map(copied).collect()
+            }
+            Definition::View(view) => view.columns.iter().map(|(name, of)| plain(name, *of)).collect(),
+            _ => {
+                let message = format!("relation \"{}\" is invalid in LIKE clause", like.table.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
+        })
+    }
+
+    fn liked_constraints(&mut self, like: &LikeClause) -> SqlResult<Vec<NewConstraint>> {
+        let Definition::Table(table) = self.named_relation(&like.table)? else { return Ok(Vec::new()) };
+        let mut copied = Vec::new();
+        let plain = |name: Option<String>, kind| NewConstraint {
+            name,
+            kind,
+            is_deferrable: false,
+            is_deferred: false,
+            is_not_valid: false,
+        };
+        for constraint in &table.constraints {
+            if let (ConstraintKind::Check(text), true) = (&constraint.kind, like.with_constraints) {
+                let words = Expression { text: text.clone(), sequences: Vec::new() };
+                copied
+                    .push(plain(Some(constraint.name.clone()), NewConstraintKind::Check(words, Vec::new())));
+            }
+        }
+        for index in table.indexes.iter().filter(|index| like.with_indexes && index.constraint != 0) {
+            let columns = index.keys.iter().filter_map(|key| match key.what {
+                IndexedValue::Column(at) => Some(table.columns[at].name.clone()),
+                IndexedValue::Expression(_) => None,
+            });
+            let key = NewKey { columns: columns.collect(), ..NewKey::default() };
+            copied.push(plain(None, NewConstraintKind::Key(key, index.is_primary)));
+        }
+        Ok(copied)
+    }
+
+    // `CREATE TABLE AS`.
+
+    pub(super) fn create_table_as(&mut self, text: &Text, create: &CreateTableAs) -> SqlResult<String> {
+        let dml = match &create.source {
+            TableSource::Query(dml) => dml,
+            TableSource::Execute(execute) => {
+                return Err(SqlError::unsupported(format!("CREATE TABLE AS EXECUTE {}", execute.name)));
+            }
+        };
+        check_on_commit(create.on_commit)?;
+        self.begin_statement()?;
+        let query = self.bound(text, dml, &[])?;
+        if create.columns.len() > query.output.len() {
+            let message = "too many column names were specified";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let mut columns = Vec::with_capacity(query.output.len());
+        for (index, column) in query.output.iter().enumerate() {
+            let of = match column.of.oid {
+                oid::UNKNOWN => TypeReference::of(oid::TEXT),
+                _ => column.of,
+            };
+            columns.push(NewColumn {
+                name: create.columns.get(index).unwrap_or(&column.name).clone(),
+                of,
+                is_not_null: false,
+                default: None,
+                identity: None,
+                is_serial: false,
+                generated: None,
+                missing: None::<Datum>,
+            });
+        }
+        let namespace = self.namespace_of_new(&create.name, create.is_temporary)?;
+        let request = NewTable {
+            name: create.name.name.clone(),
+            namespace,
+            is_temporary: create.is_temporary,
+            if_not_exists: create.if_not_exists,
+            columns,
+            constraints: Vec::new(),
+            options: create.options.clone(),
+        };
+        let Some(table) = self.with_definer(|definer| definer.create_table(request))? else {
+            return Ok("CREATE TABLE AS".to_owned());
+        };
+        if !create.with_data {
+            return Ok("CREATE TABLE AS".to_owned());
+        }
+        let rows = self.fill(&table, query)?;
+        Ok(format!("SELECT {rows}"))
+    }
+
+    /// Inserts the rows of a query into a new table; how many.
+    fn fill(&mut self, table: &Arc<Table>, query: Query) -> SqlResult<u64> {
+        let values =
+            query.output.iter().enumerate().map(|(position, column)| (position, column.column)).collect();
+        let change = Change {
+            table: Arc::clone(table),
+            kind: ChangeKind::Insert { values, conflict: None },
+            input: query.relation,
+            returning: Vec::new(),
+            new: Vec::new(),
+            checks: Vec::new(),
+        };
+        let query = Query {
+            relation: Relation::Change(Box::new(change)),
+            output: Vec::new(),
+            parameters: Vec::<Oid>::new(),
+        };
+        let as_of = self.begin_statement()?;
+        let planned = Arc::new(self.planned(&query, as_of)?);
+        let execution = crate::execute::Execution::open(
+            Arc::clone(&planned.plan),
+            Vec::new(),
+            self.limits(),
+            crate::execute::Counting::Off,
+        );
+        let encoding = super::super::encode::Encoding::new(&[], &[]);
+        let mut running =
+            super::super::portal::Running { as_of, planned, execution, encoding, rows: 0, is_done: false };
+        self.pull(&mut running, 0, None)?;
+        Ok(running.execution.rows_changed())
+    }
+}
+
+fn check_one_primary_key(create: &CreateTable) -> SqlResult<()> {
+    let constraints = create.elements.iter().flat_map(|element| match element {
+        TableElement::Column(column) => column.constraints.as_slice(),
+        TableElement::Constraint(constraint) => std::slice::from_ref(constraint),
+        TableElement::Like(_) => &[],
+    });
+    let is_primary = |kind: &ConstraintClause| matches!(kind, ConstraintClause::Key { is_primary: true, .. });
+    match constraints.filter(|constraint| is_primary(&constraint.kind)).nth(1) {
+        None => Ok(()),
+        Some(second) => {
+            let message = format!("multiple primary keys for table \"{}\" are not allowed", create.name.name);
+            Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message).at(second.position))
+        }
+    }
+}
+
+fn check_on_commit(on_commit: OnCommit) -> SqlResult<()> {
+    match on_commit {
+        OnCommit::Preserve => Ok(()),
+        OnCommit::Delete => Err(SqlError::unsupported("ON COMMIT DELETE ROWS")),
+        OnCommit::Drop => Err(SqlError::unsupported("ON COMMIT DROP")),
+    }
+}
+
+/// All texts sort by their bytes: other collations are refused.
+pub(super) fn check_collation(collation: Option<&ObjectName>) -> SqlResult<()> {
+    match collation {
+        Some(name) if !matches!(name.name.as_str(), "C" | "POSIX" | "default" | "ucs_basic") => {
+            Err(SqlError::unsupported(format!("collation \"{}\"", name.name)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn copied_text(text: Option<&str>, is_wanted: bool) -> Option<Expression> {
+    let text = text.filter(|_| is_wanted)?;
+    Some(Expression { text: text.to_owned(), sequences: Vec::new() })
+}

@@ -1,0 +1,353 @@
+//! Functions that ask the session: who, where, which settings, sequences, other sessions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use seawall_engine::Transaction;
+use seawall_io::{Clock, SystemClock};
+use seawall_values::functions::Call;
+use seawall_values::set_returning::Rows;
+use seawall_values::system::FunctionRow;
+use seawall_values::{Array, Datum, Oid, SqlError, SqlResult, SqlState, oid};
+
+use super::SqlDatabase;
+use super::advisory::{self, AdvisoryWait, HeldAdvisoryLocks};
+use super::settings::SessionSettings;
+use super::source::State;
+use crate::catalog;
+use crate::catalog::source::{Asker, OpenCursor, PreparedStatement};
+use crate::schema::sequence::{SequencePosition, SequenceSession};
+use crate::schema::store::StoreSource;
+use crate::schema::{Definition, Sequence};
+use crate::storage::SessionCalls;
+
+/// How often a sleep looks whether it is to end.
+const SLEEP_STEP: Duration = Duration::from_millis(20);
+
+/// A function over the session.
+type Implementation =
+    fn(&mut Calls<'_>, &mut Transaction, &mut SequenceSession, &Call<'_>) -> SqlResult<Datum>;
+
+/// Functions by `pg_proc.prosrc`; those over the catalogs are in `catalog::functions`.
+const TABLE: &[(&str, Implementation)] = &[
+    ("nextval_oid", |calls, transaction, sequences, call| {
+        let sequence = calls.sequence(transaction, call)?;
+        sequences.next_value(&calls.database.store, &sequence).map(Datum::Int8)
+    }),
+    ("currval_oid", |calls, transaction, sequences, call| {
+        let sequence = calls.sequence(transaction, call)?;
+        sequences.current_value(&sequence).map(Datum::Int8)
+    }),
+    ("lastval", |_, _, sequences, _| sequences.last_value().map(Datum::Int8)),
+    ("setval_oid", set_value),
+    ("setval3_oid", set_value),
+    ("set_config_by_name", set_config),
+    ("show_config_by_name", |calls, _, _, call| {
+        calls.settings.show(text(call, 0)?).map(|value| Datum::text(&value))
+    }),
+    ("show_config_by_name_missing_ok", |calls, _, _, call| match calls.settings.show(text(call, 0)?) {
+        Err(error)
+            if error.code == SqlState::UNDEFINED_OBJECT
+                && matches!(call.arguments.get(1), Some(Datum::Bool(true))) =>
+        {
+            Ok(Datum::Null)
+        }
+        shown => shown.map(|value| Datum::text(&value)),
+    }),
+    ("pg_sleep", sleep),
+    ("pg_notify", |calls, _, _, call| {
+        let payload = match call.arguments.get(1) {
+            Some(Datum::Text(payload)) => payload.to_string(),
+            _ => String::new(),
+        };
+        calls.notifications.push((text(call, 0)?.to_owned(), payload));
+        Ok(Datum::text(""))
+    }),
+    ("pg_cancel_backend", |calls, _, _, call| match session_to_stop(calls, call)? {
+        Some(process_id) => Ok(Datum::Bool(calls.database.activities.cancel(process_id))),
+        None => Ok(Datum::Bool(false)),
+    }),
+    ("pg_terminate_backend", |calls, _, _, call| match session_to_stop(calls, call)? {
+        Some(process_id) => Ok(Datum::Bool(calls.database.activities.terminate(process_id))),
+        None => Ok(Datum::Bool(false)),
+    }),
+    ("pg_blocking_pids", |calls, _, _, call| {
+        let blockers = calls.database.advisory.blockers_of(process_id(call)?).into_iter().map(Datum::Int4);
+        Ok(Datum::Array(Arc::new(Array::one_dimensional(oid::INT4, blockers.collect()))))
+    }),
+    ("pg_jit_available", |_, _, _, _| Ok(Datum::Bool(false))),
+    ("pg_trigger_depth", |_, _, _, _| Ok(Datum::Int4(0))),
+    ("drandom", |calls, _, _, _| Ok(Datum::Float8(calls.random.next()))),
+    ("setseed", |calls, _, _, call| match call.arguments.first() {
+        Some(Datum::Float8(seed)) if (-1.0..=1.0).contains(seed) => {
+            calls.random.seed(*seed);
+            Ok(Datum::text(""))
+        }
+        Some(Datum::Float8(seed)) => {
+            let message = format!("setseed parameter {seed} is out of allowed range [-1,1]");
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+        _ => Err(unexpected("setseed")),
+    }),
+];
+
+fn implementation(source: &str) -> Option<Implementation> {
+    TABLE.iter().find(|(known, _)| *known == source).map(|(_, implementation)| *implementation)
+}
+
+/// Whether the session answers the function with this source.
+pub(crate) fn is_session_function(source: &str) -> bool {
+    implementation(source).is_some()
+        || advisory::operation(source).is_some()
+        || catalog::functions::implementation(source).is_some()
+        || catalog::functions::set_implementation(source).is_some()
+}
+
+/// The session's random numbers: not for secrets. SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
+#[derive(Debug)]
+pub(crate) struct SessionRandom {
+    state: u64,
+}
+
+impl Default for SessionRandom {
+    fn default() -> SessionRandom {
+        use seawall_io::{OsRandom, Random};
+        let mut bytes = [0; 8];
+        OsRandom.fill(&mut bytes);
+        SessionRandom { state: u64::from_le_bytes(bytes) }
+    }
+}
+
+impl SessionRandom {
+    fn seed(&mut self, seed: f64) {
+        self.state = seed.to_bits();
+    }
+
+    /// At least 0, less than 1.
+    fn next(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        // 53 bits are what the number can hold.
+        let bits = 0x3ff0_0000_0000_0000 | (mixed >> 12);
+        f64::from_bits(bits) - 1.0
+    }
+}
+
+/// What functions of the session use.
+pub(crate) struct Calls<'a> {
+    pub(crate) database: &'a SqlDatabase,
+    pub(crate) settings: &'a mut SessionSettings,
+    pub(crate) asker: &'a Asker,
+    pub(crate) notifications: &'a mut Vec<(String, String)>,
+    pub(crate) cancel: &'a AtomicBool,
+    pub(crate) random: &'a mut SessionRandom,
+    pub(crate) advisory: &'a mut HeldAdvisoryLocks,
+    pub(crate) advisory_wait: AdvisoryWait<'a>,
+    pub(crate) prepared: &'a dyn Fn() -> Vec<PreparedStatement>,
+    pub(crate) cursors: &'a dyn Fn() -> Vec<OpenCursor>,
+}
+
+impl Calls<'_> {
+    /// Runs `body` with what system relations and functions over them ask.
+    fn with_source<T>(
+        &mut self,
+        transaction: &mut Transaction,
+        body: impl FnOnce(&mut StoreSource<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        let mut state = State {
+            database: self.database,
+            asker: self.asker,
+            settings: &*self.settings,
+            prepared: self.prepared,
+            cursors: self.cursors,
+        };
+        body(&mut StoreSource { store: &self.database.store, transaction, session: &mut state })
+    }
+
+    /// The sequence that the first argument numbers.
+    fn sequence(
+        &mut self,
+        transaction: &mut Transaction,
+        call: &Call<'_>,
+    ) -> SqlResult<std::sync::Arc<Sequence>> {
+        let Some(Datum::Oid(oid)) = call.arguments.first() else { return Err(unexpected("a sequence")) };
+        match self.database.store.definition(transaction, *oid)? {
+            Some(Definition::Sequence(sequence)) => Ok(sequence),
+            Some(other) => {
+                let message = format!("\"{}\" is not a sequence", catalog::heading(&other).name);
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
+            None => {
+                let message = format!("could not open relation with OID {oid}");
+                Err(SqlError::new(SqlState::UNDEFINED_TABLE, message))
+            }
+        }
+    }
+}
+
+impl SessionCalls for Calls<'_> {
+    fn scan_system(
+        &mut self,
+        transaction: &mut Transaction,
+        relation: Oid,
+        columns: &[usize],
+        filter: &[(usize, Datum)],
+    ) -> SqlResult<Rows> {
+        if let Some(Definition::Sequence(sequence)) = sequence_of(self.database, transaction, relation)? {
+            return sequence_row(self.database, &sequence, columns);
+        }
+        self.with_source(transaction, |source| catalog::Scan::rows(relation, columns, filter, source))
+    }
+
+    fn call(
+        &mut self,
+        transaction: &mut Transaction,
+        sequences: &mut SequenceSession,
+        function: &FunctionRow,
+        call: &Call<'_>,
+    ) -> SqlResult<Datum> {
+        if let Some(implementation) = implementation(&function.source) {
+            return implementation(self, transaction, sequences, call);
+        }
+        if let Some(operation) = advisory::operation(&function.source) {
+            return self.advisory.call(&self.database.advisory, operation, call, self.advisory_wait);
+        }
+        match catalog::functions::implementation(&function.source) {
+            Some(implementation) => self.with_source(transaction, |source| implementation(source, call)),
+            None => Err(SqlError::unsupported(format!("function {}", function.name))),
+        }
+    }
+
+    fn call_set(
+        &mut self,
+        transaction: &mut Transaction,
+        function: &FunctionRow,
+        call: &Call<'_>,
+    ) -> SqlResult<Rows> {
+        match catalog::functions::set_implementation(&function.source) {
+            Some(implementation) => self.with_source(transaction, |source| implementation(source, call)),
+            None => Err(SqlError::unsupported(format!("function {}", function.name))),
+        }
+    }
+
+    fn reference_input(&mut self, transaction: &mut Transaction, of: Oid, text: &str) -> SqlResult<Oid> {
+        self.with_source(transaction, |source| catalog::functions::reference_input(source, of, text))
+    }
+
+    fn reference_output(&mut self, transaction: &mut Transaction, of: Oid, number: Oid) -> SqlResult<String> {
+        self.with_source(transaction, |source| catalog::functions::reference_output(source, of, number))
+    }
+}
+
+fn unexpected(what: &str) -> Box<SqlError> {
+    SqlError::internal(format!("a function of the session got something else than {what}"))
+}
+
+fn text<'c>(call: &'c Call<'_>, position: usize) -> SqlResult<&'c str> {
+    match call.arguments.get(position) {
+        Some(Datum::Text(text)) => Ok(text),
+        _ => Err(unexpected("a text")),
+    }
+}
+
+fn sequence_of(
+    database: &SqlDatabase,
+    transaction: &mut Transaction,
+    relation: Oid,
+) -> SqlResult<Option<Definition>> {
+    match catalog::relation(relation) {
+        Some(_) => Ok(None),
+        None => database.store.definition(transaction, relation),
+    }
+}
+
+/// `SELECT * FROM sequence`.
+fn sequence_row(database: &SqlDatabase, sequence: &Sequence, columns: &[usize]) -> SqlResult<Rows> {
+    let position = database.store.sequence_position(sequence)?;
+    let whole = [Datum::Int8(position.value), Datum::Int8(0), Datum::Bool(position.is_called)];
+    let row = columns.iter().filter_map(|column| whole.get(*column).cloned()).collect();
+    Ok(Box::new(std::iter::once(Ok(row))))
+}
+
+/// `setval(sequence, value)`, `setval(sequence, value, is_called)`.
+fn set_value(
+    calls: &mut Calls<'_>,
+    transaction: &mut Transaction,
+    sequences: &mut SequenceSession,
+    call: &Call<'_>,
+) -> SqlResult<Datum> {
+    let sequence = calls.sequence(transaction, call)?;
+    let Some(Datum::Int8(value)) = call.arguments.get(1) else { return Err(unexpected("a number")) };
+    let is_called = !matches!(call.arguments.get(2), Some(Datum::Bool(false)));
+    let position = SequencePosition { value: *value, is_called };
+    sequences.set_value(&calls.database.store, &sequence, position)?;
+    Ok(Datum::Int8(*value))
+}
+
+fn set_config(
+    calls: &mut Calls<'_>,
+    _transaction: &mut Transaction,
+    _sequences: &mut SequenceSession,
+    call: &Call<'_>,
+) -> SqlResult<Datum> {
+    let name = text(call, 0)?;
+    let is_local = matches!(call.arguments.get(2), Some(Datum::Bool(true)));
+    match call.arguments.get(1) {
+        Some(Datum::Text(value)) => calls.settings.set_text(name, value, is_local)?,
+        _ => calls.settings.reset(name, is_local)?,
+    }
+    calls.settings.show(name).map(|value| Datum::text(&value))
+}
+
+/// The number of a session, which is the first argument.
+fn process_id(call: &Call<'_>) -> SqlResult<i32> {
+    match call.arguments.first() {
+        Some(Datum::Int4(process_id)) => Ok(*process_id),
+        _ => Err(unexpected("the number of a session")),
+    }
+}
+
+/// The session that the first argument numbers, which the role of this one may stop; `None`: there is none.
+fn session_to_stop(calls: &mut Calls<'_>, call: &Call<'_>) -> SqlResult<Option<i32>> {
+    let process_id = process_id(call)?;
+    let Some(user) = calls.database.activities.user_of(process_id) else { return Ok(None) };
+    if user != calls.asker.user && calls.settings.show("is_superuser")? != "on" {
+        let message =
+            "must be a member of the role whose query is being canceled or member of pg_signal_backend";
+        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+    }
+    Ok(Some(process_id))
+}
+
+/// `pg_sleep`: ends early if the statement is cancelled.
+fn sleep(
+    calls: &mut Calls<'_>,
+    _transaction: &mut Transaction,
+    _sequences: &mut SequenceSession,
+    call: &Call<'_>,
+) -> SqlResult<Datum> {
+    let Some(Datum::Float8(seconds)) = call.arguments.first() else { return Err(unexpected("seconds")) };
+    let wanted = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+    calls.advisory_wait.activity.set_wait(Some(("Timeout", "PgSleep")));
+    let slept = sleep_until(SystemClock.monotonic().saturating_add(wanted), calls.cancel);
+    calls.advisory_wait.activity.set_wait(None);
+    slept.map(|()| Datum::text(""))
+}
+
+fn sleep_until(end: Duration, cancel: &AtomicBool) -> SqlResult<()> {
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            let message = "canceling statement due to user request";
+            return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
+        }
+        let rest = end.saturating_sub(SystemClock.monotonic());
+        if rest.is_zero() {
+            return Ok(());
+        }
+        SystemClock.sleep(rest.min(SLEEP_STEP));
+    }
+}

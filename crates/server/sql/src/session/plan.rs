@@ -1,0 +1,126 @@
+//! Statements as plans: bound and optimized in the transaction that runs them, kept while no definition changes.
+
+use std::sync::Arc;
+
+use seawall_types::Lsn;
+use seawall_values::{Oid, SqlResult};
+
+use super::Session;
+use crate::algebra::{OutputColumn, Query};
+use crate::bind::Binder;
+use crate::execute::{NoStatistics, Plan};
+use crate::optimize;
+use crate::parse::{Dml, Text};
+use crate::schema::store::{SchemaReader, SearchPath};
+use crate::storage::engine_error::EngineResult;
+
+/// A statement that was planned.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub(super) plan: Arc<Plan>,
+    /// The snapshot of the definitions that it was planned from.
+    pub(super) as_of: Lsn,
+    /// `SessionSettings::version` then.
+    settings: u64,
+    /// Whether another transaction may use it: it was planned from definitions that are committed.
+    is_shared: bool,
+}
+
+impl Planned {
+    pub(super) fn output(&self) -> &[OutputColumn] {
+        &self.plan.output
+    }
+
+    pub(super) fn parameters(&self) -> &[Oid] {
+        &self.plan.parameters
+    }
+}
+
+impl Session {
+    /// Begins the statement under way: all that it reads is as of one moment. For plans: that moment.
+    pub(super) fn begin_statement(&mut self) -> SqlResult<Lsn> {
+        let lsn = self.engine_transaction()?.begin_statement().sql()?;
+        self.settings.begin_statement((self.settings.values().clock)());
+        Ok(lsn)
+    }
+
+    /// Where names are looked up in this transaction.
+    pub(super) fn search_path(&mut self) -> SqlResult<SearchPath> {
+        let version = self.settings.version();
+        let changes_definitions = self.open.as_ref().is_some_and(|open| open.changes_definitions);
+        if !changes_definitions
+            && let Some((known, at, path)) = &self.path
+            && *known == version
+            && self.database.store.definitions_changed_at() <= *at
+        {
+            return Ok(path.clone());
+        }
+        let at = self.engine_transaction()?.begin_statement().sql()?;
+        let names = self.settings.search_path().to_vec();
+        let (user, temporary) = (self.login.user.clone(), self.asker.temporary_namespace);
+        let database = Arc::clone(&self.database);
+        let path = SearchPath::of(&names, &user, temporary, &database.store, self.engine_transaction()?)?;
+        self.asker.search_path.clone_from(&path.namespaces);
+        self.asker.implied = path
+            .namespaces
+            .iter()
+            .take_while(|oid| **oid == temporary || **oid == crate::catalog::numbers::PG_CATALOG)
+            .count();
+        self.path = (!changes_definitions).then(|| (version, at, path.clone()));
+        Ok(path)
+    }
+
+    /// Whether a plan is good for the statement that begins at this moment.
+    pub(super) fn is_current(&self, planned: &Planned, now: Lsn) -> bool {
+        let changes_definitions = self.open.as_ref().is_some_and(|open| open.changes_definitions);
+        planned.is_shared
+            && !changes_definitions
+            && planned.settings == self.settings.version()
+            && self.database.store.definitions_changed_at() <= planned.as_of.min(now)
+    }
+
+    /// Binds and plans a statement as of the statement under way.
+    pub(super) fn plan(
+        &mut self,
+        text: &Text,
+        statement: &Dml,
+        parameters: &[Oid],
+        as_of: Lsn,
+    ) -> SqlResult<Planned> {
+        let query = self.bound(text, statement, parameters)?;
+        self.planned(&query, as_of)
+    }
+
+    /// The algebra of a statement.
+    pub(super) fn bound(&mut self, text: &Text, statement: &Dml, parameters: &[Oid]) -> SqlResult<Query> {
+        self.bind_with(text, parameters, |binder| match statement {
+            Dml::Query(query) => binder.query(query),
+            Dml::Change(change) => {
+                let (relation, output) = binder.change_statement(change)?;
+                binder.finish(relation, output)
+            }
+        })
+    }
+
+    /// Runs `body` with a binder over the definitions of the transaction.
+    pub(super) fn bind_with<T>(
+        &mut self,
+        text: &Text,
+        parameters: &[Oid],
+        body: impl FnOnce(&mut Binder<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        let path = self.search_path()?;
+        let values = self.settings.values();
+        let database = Arc::clone(&self.database);
+        let transaction = self.engine_transaction()?;
+        let mut reader = SchemaReader { store: &database.store, transaction, path: &path };
+        let mut binder = Binder::new(&mut reader, &values, text, parameters);
+        body(&mut binder)
+    }
+
+    pub(super) fn planned(&mut self, query: &Query, as_of: Lsn) -> SqlResult<Planned> {
+        let plan = optimize::plan(query, &mut NoStatistics)?;
+        let changes_definitions = self.open.as_ref().is_some_and(|open| open.changes_definitions);
+        Ok(Planned { plan, as_of, settings: self.settings.version(), is_shared: !changes_definitions })
+    }
+}

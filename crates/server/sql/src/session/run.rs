@@ -1,0 +1,245 @@
+//! Statements one after another, as a simple query has them, and what all of them share: tables, limits, notices.
+
+use std::sync::Arc;
+
+use seawall_types::Lsn;
+use seawall_values::{Datum, SqlError, SqlResult, SqlState};
+
+use super::advisory::AdvisoryWait;
+use super::functions::Calls;
+use super::plan::Planned;
+use super::portal::{ParsedStatement, count_of, fields, tag};
+use super::utility::Caller;
+use super::{Notice, Session, Sink, TransactionStatus};
+use crate::execute::Limits;
+use crate::parse::statement::Statement;
+use crate::parse::{Dml, Parsed, Text};
+use crate::storage::TableStorage;
+use crate::storage::engine_error::EngineResult;
+
+impl Session {
+    /// Runs all statements of a text, each result into `sink`; ends at the first error. All of them are one transaction, unless
+    /// they say otherwise. Results are in text format.
+    ///
+    /// # Errors
+    /// Of the statement that failed.
+    pub fn simple_query(&mut self, text: &str, sink: &mut dyn Sink) -> SqlResult<()> {
+        self.portals.remove("");
+        let parsed = match crate::parse::parse(text) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                self.fail();
+                return Err(error);
+            }
+        };
+        if parsed.is_empty() {
+            return sink.complete(None);
+        }
+        let last = parsed.len() - 1;
+        for (index, parsed) in parsed.into_iter().enumerate() {
+            self.cancel.begin();
+            let ran = self.run_one(parsed, index == last, sink);
+            let told = self.send_notices(sink);
+            if let Err(error) = ran.and(told) {
+                self.fail();
+                return Err(error);
+            }
+        }
+        if self.open.is_none() {
+            self.deliver_notifications(sink)?;
+        }
+        self.note_idle();
+        Ok(())
+    }
+
+    /// Runs a statement. Its tag is sent once it is done: for the last one of an implicit transaction, once that is committed.
+    fn run_one(&mut self, parsed: Parsed, is_last: bool, sink: &mut dyn Sink) -> SqlResult<()> {
+        let statement = ParsedStatement { text: parsed.text, statement: Some(parsed.statement) };
+        self.check_allowed(&statement)?;
+        self.note_activity(&statement.text);
+        let tag = match &statement.statement {
+            Some(Statement::Dml(dml)) => self.run_query(&statement.text, dml, sink)?,
+            Some(Statement::Utility(utility)) => {
+                let caller = Caller { formats: &[], is_last: Some(is_last) };
+                self.run_utility(&statement.text, utility, caller, sink)?
+            }
+            None => return Ok(()),
+        };
+        if is_last && !self.is_in_block() {
+            self.commit()?;
+        } else if let Some(engine) = self.open.as_mut().and_then(|open| open.engine.as_mut()) {
+            engine.end_statement();
+        }
+        self.send_notices(sink)?;
+        self.send_settings(sink)?;
+        sink.complete(Some(&tag))
+    }
+
+    fn run_query(&mut self, text: &Text, statement: &Dml, sink: &mut dyn Sink) -> SqlResult<String> {
+        let now = self.begin_statement()?;
+        let planned = Arc::new(self.plan(text, statement, &[], now)?);
+        let caller = Caller { formats: &[], is_last: Some(true) };
+        self.run_planned(planned, statement, Vec::new(), caller, sink)
+    }
+
+    /// Runs a query to its end; its tag.
+    pub(super) fn run_planned(
+        &mut self,
+        planned: Arc<Planned>,
+        statement: &Dml,
+        parameters: Vec<Datum>,
+        caller: Caller<'_>,
+        sink: &mut dyn Sink,
+    ) -> SqlResult<String> {
+        if statement.returns_rows() && caller.is_last.is_some() {
+            sink.fields(&fields(planned.output(), caller.formats))?;
+        }
+        let mut running = self.running(planned, statement, parameters, caller.formats)?;
+        let sink = statement.returns_rows().then_some(sink);
+        self.pull(&mut running, 0, sink)?;
+        Ok(tag(statement, count_of(statement, &running)))
+    }
+
+    /// Runs `body` with the tables of the transaction.
+    pub(super) fn with_tables<T>(
+        &mut self,
+        as_of: Lsn,
+        body: impl FnOnce(&mut TableStorage<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        self.with_owned_tables(as_of, &(), |mut tables, ()| body(&mut tables))
+    }
+
+    /// The same with something that `body` keeps beside them.
+    pub(super) fn with_owned_tables<T, E>(
+        &mut self,
+        as_of: Lsn,
+        beside: &E,
+        body: impl for<'x> FnOnce(TableStorage<'x>, &'x E) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        let (lock_wait, lock_limit) = (self.lock_wait(), self.lock_limit());
+        let settings = self.settings.values();
+        self.expressions.set_settings(&settings);
+        let Some(open) = &mut self.open else { return Err(SqlError::internal("no transaction")) };
+        let Some(transaction) = &mut open.engine else { return Err(super::transaction::aborted()) };
+        let (statements, portals) = (&self.statements, &self.portals);
+        let mut calls = Calls {
+            database: &self.database,
+            settings: &mut self.settings,
+            asker: &self.asker,
+            notifications: &mut self.pending_notifications,
+            cancel: &self.cancel.requested,
+            random: &mut self.random,
+            advisory: &mut self.advisory,
+            advisory_wait: AdvisoryWait {
+                limit: lock_limit,
+                cancel: &self.cancel.requested,
+                activity: &self.activity,
+            },
+            prepared: &|| super::portal::prepared_statements(statements),
+            cursors: &|| super::portal::open_cursors(portals),
+        };
+        let tables = TableStorage {
+            store: &self.database.store,
+            database: &self.engine,
+            transaction,
+            session: &mut self.storage,
+            expressions: &mut self.expressions,
+            calls: &mut calls,
+            settings: &settings,
+            as_of,
+            lock_wait,
+        };
+        body(tables, beside)
+    }
+
+    /// What is deferred to the end of the transaction.
+    pub(super) fn finish_constraints(&mut self) -> SqlResult<()> {
+        if !self.storage.foreign_keys.has_deferred() || self.open.as_ref().is_some_and(|open| open.is_failed)
+        {
+            return Ok(());
+        }
+        let as_of = self.engine_transaction()?.begin_statement().sql()?;
+        self.with_tables(as_of, |tables| tables.finish_transaction())
+    }
+
+    /// The memory that a statement may use.
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            work_memory: self.settings.work_memory(),
+            statement_memory: self.settings.statement_memory(),
+            temporary_directory: self.database.temporary_directory.clone(),
+        }
+    }
+
+    /// An error that the server found (such as of the protocol) counts for the transaction as one of a statement.
+    pub fn fail(&mut self) {
+        self.fail_transaction();
+        self.note_idle();
+    }
+
+    pub(super) fn warn(&mut self, code: SqlState, message: &str) {
+        self.notices.push(Notice { severity: "WARNING", content: *SqlError::new(code, message) });
+    }
+
+    /// Sends what statements have said so far.
+    pub(super) fn send_notices(&mut self, sink: &mut dyn Sink) -> SqlResult<()> {
+        for notice in std::mem::take(&mut self.notices) {
+            if self.settings.is_sent(notice.severity) {
+                sink.notice(&notice)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the client of settings that have changed.
+    pub(super) fn send_settings(&mut self, sink: &mut dyn Sink) -> SqlResult<()> {
+        for (name, value) in self.settings.take_changed() {
+            if name == "application_name" {
+                self.activity.set_application(&value);
+            }
+            sink.setting(&name, &value)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn note_activity(&mut self, text: &Text) {
+        let is_in_block = self.status() == TransactionStatus::InTransaction;
+        self.activity.begin_statement(text.statement(), is_in_block, (self.settings.values().clock)());
+    }
+
+    /// The client is waited for.
+    pub(super) fn note_idle(&self) {
+        self.activity.end_statement(self.status(), super::settings::clock());
+    }
+
+    /// A single value that depends on no row, such as an option or an argument of `EXECUTE`.
+    pub(super) fn constant_value(&mut self, value: crate::algebra::Expression) -> SqlResult<Datum> {
+        let (column, of) = (crate::algebra::ColumnId(u32::MAX), value.of);
+        let query = crate::algebra::Query {
+            relation: crate::algebra::Relation::Compute {
+                input: Box::new(crate::algebra::Relation::OneRow),
+                values: vec![(column, value)],
+            },
+            output: vec![crate::algebra::OutputColumn { column, name: String::new(), of, origin: (0, 0) }],
+            parameters: Vec::new(),
+        };
+        let as_of = self.begin_statement()?;
+        let planned = self.planned(&query, as_of)?;
+        let settings = self.settings.values();
+        let (limits, cancel) = (self.limits(), Arc::clone(&self.cancel.requested));
+        self.with_tables(as_of, |tables| {
+            let mut environment =
+                crate::execute::Environment { storage: tables, settings: &settings, cancel: &cancel };
+            let mut execution = crate::execute::Execution::open(
+                planned.plan,
+                Vec::new(),
+                limits,
+                crate::execute::Counting::Off,
+            );
+            match execution.next(&mut environment)? {
+                true => Ok(execution.value(0).clone()),
+                false => Err(SqlError::internal("a value that has no row")),
+            }
+        })
+    }
+}

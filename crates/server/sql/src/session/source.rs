@@ -1,0 +1,41 @@
+//! What system relations show of a session and its server.
+
+use super::SqlDatabase;
+use super::settings::SessionSettings;
+use crate::catalog::source::{Activity, Asker, HeldLock, OpenCursor, PreparedStatement, Setting};
+use crate::schema::store::SessionState;
+
+/// The state of a session, while a statement runs.
+pub(super) struct State<'a> {
+    pub(super) database: &'a SqlDatabase,
+    pub(super) asker: &'a Asker,
+    pub(super) settings: &'a SessionSettings,
+    pub(super) prepared: &'a dyn Fn() -> Vec<PreparedStatement>,
+    pub(super) cursors: &'a dyn Fn() -> Vec<OpenCursor>,
+}
+
+impl SessionState for State<'_> {
+    fn asker(&self) -> &Asker {
+        self.asker
+    }
+
+    fn settings(&mut self) -> Vec<Setting> {
+        self.settings.all()
+    }
+
+    fn activity(&mut self) -> Vec<Activity> {
+        self.database.activities.all()
+    }
+
+    fn locks(&mut self) -> Vec<HeldLock> {
+        self.database.advisory.all()
+    }
+
+    fn prepared_statements(&mut self) -> Vec<PreparedStatement> {
+        (self.prepared)()
+    }
+
+    fn cursors(&mut self) -> Vec<OpenCursor> {
+        (self.cursors)()
+    }
+}

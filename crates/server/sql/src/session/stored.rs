@@ -1,0 +1,190 @@
+//! Expressions that definitions have as texts, over one row: of indexes, checks of rows that are there, defaults of columns that are added.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rustc_hash::FxHashMap;
+use seawall_values::functions::Call;
+use seawall_values::set_returning::Rows;
+use seawall_values::system::FunctionRow;
+use seawall_values::{Datum, Oid, Settings, SqlError, SqlResult};
+
+use crate::algebra::{ColumnId, ExpressionKind, OutputColumn, Query, Relation, RowLock, WaitPolicy};
+use crate::bind::{Binder, Clause};
+use crate::execute::{
+    Counting, Environment, Execution, Inserted, Limits, Locked, NoStatistics, OnConflict, Plan, ScanRequest,
+    Storage, TableScan,
+};
+use crate::optimize;
+use crate::parse::Text;
+use crate::schema::{Definition, Definitions, Table};
+use crate::storage::RowExpressions;
+
+/// Texts that are kept planned, at most.
+const KEPT_MAX: usize = 1_024;
+
+/// Plans of expressions, by the version of their table and their text.
+#[derive(Debug, Default)]
+pub(super) struct StoredExpressions {
+    plans: FxHashMap<(u64, String), Arc<Plan>>,
+    settings: Arc<Settings>,
+}
+
+impl StoredExpressions {
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.plans.clear();
+    }
+
+    /// What values look like in the statement under way.
+    pub(super) fn set_settings(&mut self, settings: &Arc<Settings>) {
+        self.settings = Arc::clone(settings);
+    }
+
+    fn plan(&mut self, table: &Table, text: &str) -> SqlResult<Arc<Plan>> {
+        let key = (table.version, text.to_owned());
+        if let Some(plan) = self.plans.get(&key) {
+            return Ok(Arc::clone(plan));
+        }
+        let plan = planned(table, text, &self.settings)?;
+        if self.plans.len() >= KEPT_MAX {
+            self.plans.clear();
+        }
+        self.plans.insert(key, Arc::clone(&plan));
+        Ok(plan)
+    }
+}
+
+impl RowExpressions for StoredExpressions {
+    fn evaluate(&mut self, table: &Arc<Table>, expression: &str, row: &[Datum]) -> SqlResult<Datum> {
+        let plan = self.plan(table, expression)?;
+        let never = AtomicBool::new(false);
+        let settings = Arc::clone(&self.settings);
+        let mut environment = Environment { storage: &mut Nothing, settings: &settings, cancel: &never };
+        let mut execution = Execution::open(plan, row.to_vec(), Limits::default(), Counting::Off);
+        match execution.next(&mut environment)? {
+            true => Ok(execution.value(0).clone()),
+            false => Err(SqlError::internal("an expression without a value")),
+        }
+    }
+}
+
+/// The plan of an expression: the columns of the row are its parameters, by their position.
+fn planned(table: &Table, text: &str, settings: &Settings) -> SqlResult<Arc<Plan>> {
+    let statement = Text::new(text);
+    let mut none = Nothing;
+    let mut binder = Binder::new(&mut none, settings, &statement, &[]);
+    let columns: Vec<(usize, ColumnId)> =
+        (0..table.columns.len()).map(|position| (position, binder.new_column())).collect();
+    let value = binder.stored_expression(text, table, &columns, Clause::Check)?;
+    let (id, of) = (binder.new_column(), value.of);
+    let row: Vec<_> = table
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(position, column)| crate::algebra::Expression {
+            kind: ExpressionKind::Parameter(position),
+            of: column.of,
+            position: None,
+        })
+        .collect();
+    let input = Relation::Values { columns: columns.iter().map(|(_, id)| *id).collect(), rows: vec![row] };
+    let query = Query {
+        relation: Relation::Compute { input: Box::new(input), values: vec![(id, value)] },
+        output: vec![OutputColumn { column: id, name: String::new(), of, origin: (0, 0) }],
+        parameters: table.columns.iter().map(|column| column.of.oid).collect(),
+    };
+    optimize::plan(&query, &mut NoStatistics)
+}
+
+/// A stored expression reads nothing but its row.
+#[derive(Debug)]
+struct Nothing;
+
+fn not_here<T>() -> SqlResult<T> {
+    Err(SqlError::internal("an expression of a definition reads something outside of its row"))
+}
+
+impl Definitions for Nothing {
+    fn relation(&mut self, _schema: Option<&str>, _name: &str) -> SqlResult<Option<Definition>> {
+        Ok(None)
+    }
+
+    fn relation_by_oid(&mut self, _oid: Oid) -> SqlResult<Option<Definition>> {
+        Ok(None)
+    }
+}
+
+impl Storage for Nothing {
+    fn open_scan(&mut self, _request: &ScanRequest<'_>) -> SqlResult<Box<dyn TableScan>> {
+        not_here()
+    }
+
+    fn get(&mut self, _request: &ScanRequest<'_>, _values: &mut [Datum]) -> SqlResult<bool> {
+        not_here()
+    }
+
+    fn fetch_newest(
+        &mut self,
+        _table: &Arc<Table>,
+        _identity: &[u8],
+        _columns: &[usize],
+        _values: &mut [Datum],
+    ) -> SqlResult<bool> {
+        not_here()
+    }
+
+    fn lock(
+        &mut self,
+        _table: &Arc<Table>,
+        _identity: &[u8],
+        _mode: RowLock,
+        _wait: WaitPolicy,
+    ) -> SqlResult<Locked> {
+        not_here()
+    }
+
+    fn insert(
+        &mut self,
+        _table: &Arc<Table>,
+        _row: &[Datum],
+        _conflict: OnConflict<'_>,
+    ) -> SqlResult<Inserted> {
+        not_here()
+    }
+
+    fn update(
+        &mut self,
+        _table: &Arc<Table>,
+        _identity: &[u8],
+        _old: &[Datum],
+        _new: &[Datum],
+    ) -> SqlResult<Vec<u8>> {
+        not_here()
+    }
+
+    fn delete(&mut self, _table: &Arc<Table>, _identity: &[u8], _old: &[Datum]) -> SqlResult<()> {
+        not_here()
+    }
+
+    fn scan_system(
+        &mut self,
+        _relation: Oid,
+        _columns: &[usize],
+        _filter: &[(usize, Datum)],
+    ) -> SqlResult<Rows> {
+        not_here()
+    }
+
+    fn call(&mut self, function: &FunctionRow, _call: &Call<'_>) -> SqlResult<Datum> {
+        Err(SqlError::unsupported(format!("function {} here", function.name)))
+    }
+
+    fn call_set(&mut self, function: &FunctionRow, _call: &Call<'_>) -> SqlResult<Rows> {
+        Err(SqlError::unsupported(format!("function {} here", function.name)))
+    }
+
+    fn next_value(&mut self, _sequence: Oid) -> SqlResult<i64> {
+        not_here()
+    }
+}

@@ -1,0 +1,408 @@
+//! The transaction of a session: begun by `BEGIN` or by a statement, failed by an error, ended by `COMMIT`, `ROLLBACK` or the end of the
+//! statements that it was begun for.
+
+use std::time::Duration;
+
+use seawall_engine::{Durability, Isolation, LockWait, Savepoint, Transaction};
+use seawall_values::{SqlError, SqlResult, SqlState};
+
+use super::settings::SynchronousCommit;
+use super::{Session, TransactionStatus};
+use crate::parse::statement::{Isolation as IsolationLevel, TransactionModes};
+use crate::storage::engine_error::EngineResult;
+use crate::storage::foreign_key::QueueMark;
+
+/// The engine's level for one of PostgreSQL's. `READ UNCOMMITTED` reads what is committed.
+fn engine_isolation(isolation: IsolationLevel) -> Isolation {
+    match isolation {
+        IsolationLevel::ReadUncommitted | IsolationLevel::ReadCommitted => Isolation::ReadCommitted,
+        IsolationLevel::RepeatableRead => Isolation::Snapshot,
+        IsolationLevel::Serializable => Isolation::Serializable,
+    }
+}
+
+/// A transaction that is open.
+#[derive(Debug)]
+pub(super) struct OpenTransaction {
+    /// The engine's. It is gone once the transaction has failed and no savepoint can save it, so that its locks are, too.
+    pub(super) engine: Option<Transaction>,
+    /// Whether `BEGIN` began it: only `COMMIT` and `ROLLBACK` end it.
+    pub(super) is_block: bool,
+    pub(super) is_failed: bool,
+    pub(super) isolation: IsolationLevel,
+    pub(super) is_read_only: bool,
+    pub(super) is_deferrable: bool,
+    /// Whether a statement has read or written.
+    pub(super) has_begun_work: bool,
+    /// Whether it has made, changed or dropped an object: what it plans is good for itself only.
+    pub(super) changes_definitions: bool,
+    savepoints: Vec<NamedSavepoint>,
+}
+
+#[derive(Debug)]
+struct NamedSavepoint {
+    name: String,
+    engine: Savepoint,
+    queue: QueueMark,
+    settings: usize,
+    notifications: usize,
+    advisory: usize,
+}
+
+/// How `COMMIT` ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Committed,
+    RolledBack,
+}
+
+fn no_transaction(statement: &str) -> Box<SqlError> {
+    let message = format!("{statement} can only be used in transaction blocks");
+    SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message)
+}
+
+pub(super) fn aborted() -> Box<SqlError> {
+    SqlError::new(
+        SqlState::IN_FAILED_SQL_TRANSACTION,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+}
+
+impl Session {
+    /// Where it is.
+    pub fn status(&self) -> TransactionStatus {
+        match &self.open {
+            Some(open) if open.is_failed => TransactionStatus::Failed,
+            Some(open) if open.is_block => TransactionStatus::InTransaction,
+            _ => TransactionStatus::Idle,
+        }
+    }
+
+    pub(super) fn is_in_block(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.is_block)
+    }
+
+    fn new_transaction(&self, modes: TransactionModes) -> OpenTransaction {
+        let isolation = modes.isolation.unwrap_or_else(|| self.settings.default_isolation());
+        let is_read_only = modes.is_read_only.unwrap_or_else(|| self.settings.default_read_only());
+        let durability = match self.settings.synchronous_commit() {
+            SynchronousCommit::Off => Durability::Async,
+            SynchronousCommit::On => Durability::Sync,
+        };
+        let engine =
+            self.engine.with(engine_isolation(isolation)).with(durability).with(self.lock_wait()).begin();
+        OpenTransaction {
+            engine: Some(engine),
+            is_block: false,
+            is_failed: false,
+            isolation,
+            is_read_only,
+            is_deferrable: modes.is_deferrable.unwrap_or_else(|| self.settings.default_deferrable()),
+            has_begun_work: false,
+            changes_definitions: false,
+            savepoints: Vec::new(),
+        }
+    }
+
+    /// `lock_timeout`; without one, as long as a wait may last at all: a deadlock is found long before.
+    pub(super) fn lock_wait(&self) -> LockWait {
+        LockWait::Timeout(self.lock_limit())
+    }
+
+    pub(super) fn lock_limit(&self) -> Duration {
+        self.settings.lock_timeout().unwrap_or(super::LOCK_WAIT_MAX)
+    }
+
+    /// The transaction that a statement runs in; begins one if there is none.
+    pub(super) fn open(&mut self) -> SqlResult<&mut OpenTransaction> {
+        if self.open.is_none() {
+            let open = self.new_transaction(TransactionModes::default());
+            self.settings.begin_transaction((self.settings.values().clock)());
+            self.open = Some(open);
+        }
+        match &mut self.open {
+            Some(open) if open.is_failed => Err(aborted()),
+            Some(open) => Ok(open),
+            None => Err(SqlError::internal("no transaction after one was begun")),
+        }
+    }
+
+    /// The engine's transaction.
+    pub(super) fn engine_transaction(&mut self) -> SqlResult<&mut Transaction> {
+        self.open()?.engine.as_mut().ok_or_else(aborted)
+    }
+
+    /// `BEGIN`. Within a transaction: a warning. What was begun for the statements before it goes on as the block.
+    pub(super) fn begin_block(&mut self, modes: TransactionModes) -> SqlResult<()> {
+        match &mut self.open {
+            Some(open) if open.is_failed => return Err(aborted()),
+            Some(open) if open.is_block => {
+                self.warn(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
+                return Ok(());
+            }
+            Some(open) => {
+                open.is_block = true;
+                return self.set_modes(modes);
+            }
+            None => {}
+        }
+        let mut open = self.new_transaction(modes);
+        open.is_block = true;
+        self.settings.begin_transaction((self.settings.values().clock)());
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// `SET TRANSACTION`, and modes of a second `BEGIN`.
+    pub(super) fn set_modes(&mut self, modes: TransactionModes) -> SqlResult<()> {
+        let lock_wait = self.lock_wait();
+        let durability = match self.settings.synchronous_commit() {
+            SynchronousCommit::Off => Durability::Async,
+            SynchronousCommit::On => Durability::Sync,
+        };
+        let engine = self.engine.clone();
+        let open = self.open()?;
+        if let Some(isolation) = modes.isolation
+            && isolation != open.isolation
+        {
+            if open.has_begun_work {
+                let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+                return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+            }
+            let begun = engine.with(engine_isolation(isolation)).with(durability).with(lock_wait).begin();
+            open.engine = Some(begun);
+            open.isolation = isolation;
+        }
+        if let Some(is_read_only) = modes.is_read_only {
+            if !is_read_only && open.is_read_only && open.has_begun_work {
+                let message = "transaction read-write mode must be set before any query";
+                return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+            }
+            open.is_read_only = is_read_only;
+        }
+        if let Some(is_deferrable) = modes.is_deferrable {
+            open.is_deferrable = is_deferrable;
+        }
+        Ok(())
+    }
+
+    /// `COMMIT`: of a failed transaction, a rollback. Outside of a block: a warning.
+    pub(super) fn commit_block(&mut self, and_chain: bool) -> SqlResult<Ended> {
+        let modes = self.chained_modes("COMMIT AND CHAIN", and_chain)?;
+        if !self.is_in_block() {
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+        }
+        let ended = match &self.open {
+            Some(open) if open.is_failed => {
+                self.roll_back();
+                Ended::RolledBack
+            }
+            _ => {
+                self.commit()?;
+                Ended::Committed
+            }
+        };
+        if let Some(modes) = modes {
+            self.begin_block(modes)?;
+        }
+        Ok(ended)
+    }
+
+    /// `ROLLBACK`. Outside of a block: a warning.
+    pub(super) fn roll_back_block(&mut self, and_chain: bool) -> SqlResult<()> {
+        let modes = self.chained_modes("ROLLBACK AND CHAIN", and_chain)?;
+        if !self.is_in_block() {
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+        }
+        self.roll_back();
+        if let Some(modes) = modes {
+            self.begin_block(modes)?;
+        }
+        Ok(())
+    }
+
+    fn chained_modes(&self, statement: &str, and_chain: bool) -> SqlResult<Option<TransactionModes>> {
+        match (&self.open, and_chain) {
+            (_, false) => Ok(None),
+            (Some(open), true) if open.is_block => Ok(Some(TransactionModes {
+                isolation: Some(open.isolation),
+                is_read_only: Some(open.is_read_only),
+                is_deferrable: Some(open.is_deferrable),
+            })),
+            (_, true) => Err(no_transaction(statement)),
+        }
+    }
+
+    /// Commits what is open, if anything is; after an error it is rolled back.
+    pub(super) fn commit(&mut self) -> SqlResult<()> {
+        if self.open.is_none() {
+            self.settings.commit();
+            return Ok(());
+        }
+        let checked = self.finish_constraints();
+        self.portals.retain(|_, portal| portal.is_held());
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let result = checked.and_then(|()| match open.engine {
+            Some(transaction) => transaction.commit().map(|_| ()).sql(),
+            None => Ok(()),
+        });
+        match &result {
+            Ok(()) => {
+                self.settings.commit();
+                self.send_notifications();
+            }
+            Err(_) => self.settings.rollback(),
+        }
+        self.after_transaction(open.changes_definitions);
+        result
+    }
+
+    /// Rolls back what is open, if anything is.
+    pub(super) fn roll_back(&mut self) {
+        let Some(open) = self.open.take() else {
+            self.settings.rollback();
+            return;
+        };
+        self.portals.retain(|_, portal| portal.is_held());
+        drop(open.engine);
+        self.settings.rollback();
+        self.after_transaction(open.changes_definitions);
+    }
+
+    fn after_transaction(&mut self, changed_definitions: bool) {
+        self.storage.foreign_keys.clear();
+        self.pending_notifications.clear();
+        self.advisory.return_to(&self.database.advisory, 0);
+        if changed_definitions {
+            self.database.store.note_change(self.engine.snapshot().lsn());
+            self.storage.forget_definitions();
+            self.expressions.clear();
+        }
+    }
+
+    /// A statement has failed: so has its transaction. Without a block that is its end; in one, the locks since the last savepoint go.
+    pub(super) fn fail_transaction(&mut self) {
+        let Some(open) = &mut self.open else {
+            self.settings.rollback();
+            return;
+        };
+        if !open.is_block {
+            self.roll_back();
+            return;
+        }
+        open.is_failed = true;
+        let returned = match (open.savepoints.last(), &mut open.engine) {
+            (Some(savepoint), Some(engine)) => engine.rollback_to(&savepoint.engine).is_ok(),
+            _ => false,
+        };
+        if !returned {
+            open.engine = None;
+        }
+        self.portals.retain(|_, portal| portal.is_held());
+    }
+
+    /// `SAVEPOINT`.
+    pub(super) fn set_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        if !self.is_in_block() {
+            return Err(no_transaction("SAVEPOINT"));
+        }
+        let (queue, settings) = (self.storage.foreign_keys.mark(), self.settings.mark());
+        let (notifications, advisory) = (self.pending_notifications.len(), self.advisory.mark());
+        let engine = self.engine_transaction()?.savepoint();
+        self.open()?.savepoints.push(NamedSavepoint {
+            name: name.to_owned(),
+            engine,
+            queue,
+            settings,
+            notifications,
+            advisory,
+        });
+        Ok(())
+    }
+
+    fn savepoint_index(&self, name: &str, statement: &str) -> SqlResult<usize> {
+        let open = match &self.open {
+            Some(open) if open.is_block => open,
+            _ => return Err(no_transaction(statement)),
+        };
+        open.savepoints.iter().rposition(|savepoint| savepoint.name == name).ok_or_else(|| {
+            SqlError::new(SqlState::SAVEPOINT_EXCEPTION, format!("savepoint \"{name}\" does not exist"))
+        })
+    }
+
+    /// `RELEASE`: of this savepoint and of those after it.
+    pub(super) fn release_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        let index = self.savepoint_index(name, "RELEASE SAVEPOINT")?;
+        let open = self.open()?;
+        let released = open.savepoints.split_off(index);
+        match (released.first(), &mut open.engine) {
+            (Some(first), Some(engine)) => engine.release(&first.engine).sql(),
+            _ => Err(aborted()),
+        }
+    }
+
+    /// `ROLLBACK TO`: the savepoint stays. A failed transaction goes on from there.
+    pub(super) fn roll_back_to_savepoint(&mut self, name: &str) -> SqlResult<()> {
+        let index = self.savepoint_index(name, "ROLLBACK TO SAVEPOINT")?;
+        let Some(open) = &mut self.open else { return Err(aborted()) };
+        open.savepoints.truncate(index + 1);
+        let (Some(savepoint), Some(engine)) = (open.savepoints.last(), &mut open.engine) else {
+            return Err(aborted());
+        };
+        engine.rollback_to(&savepoint.engine).sql()?;
+        open.is_failed = false;
+        self.storage.foreign_keys.return_to(&savepoint.queue);
+        self.settings.return_to(savepoint.settings);
+        self.pending_notifications.truncate(savepoint.notifications);
+        self.advisory.return_to(&self.database.advisory, savepoint.advisory);
+        if open.changes_definitions {
+            self.storage.forget_definitions();
+            self.expressions.clear();
+        }
+        self.portals.retain(|_, portal| portal.is_held());
+        Ok(())
+    }
+
+    /// `PREPARE TRANSACTION`.
+    pub(super) fn prepare_transaction(&mut self, gid: &str) -> SqlResult<Ended> {
+        if !self.is_in_block() {
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+            return Ok(Ended::RolledBack);
+        }
+        if self.open.as_ref().is_some_and(|open| open.is_failed) {
+            self.roll_back();
+            return Ok(Ended::RolledBack);
+        }
+        if !self.pending_notifications.is_empty() {
+            let message = "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.finish_constraints()?;
+        self.portals.clear();
+        let Some(open) = self.open.take() else { return Ok(Ended::RolledBack) };
+        let result = match open.engine {
+            Some(transaction) => transaction.prepare(gid).map(|_| ()).sql(),
+            None => Ok(()),
+        };
+        match &result {
+            Ok(()) => self.settings.commit(),
+            Err(_) => self.settings.rollback(),
+        }
+        self.after_transaction(open.changes_definitions);
+        result.map(|()| Ended::Committed)
+    }
+
+    /// `COMMIT PREPARED` (`true`), `ROLLBACK PREPARED`.
+    pub(super) fn decide_prepared(&mut self, gid: &str, is_commit: bool) -> SqlResult<()> {
+        if self.is_in_block() {
+            let statement = if is_commit { "COMMIT PREPARED" } else { "ROLLBACK PREPARED" };
+            let message = format!("{statement} cannot run inside a transaction block");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        let decided = match is_commit {
+            true => self.engine.two_phase().commit(gid),
+            false => self.engine.two_phase().rollback(gid),
+        };
+        decided.map(|_| ()).sql()
+    }
+}

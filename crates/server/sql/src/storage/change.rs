@@ -1,0 +1,218 @@
+//! Rows are inserted, updated and deleted, and indexes follow.
+//!
+//! A unique key is checked under its lock: whoever inserts the same key at the same time waits, and sees what became of the first one.
+
+use std::sync::Arc;
+
+use seawall_engine::Table as EngineTable;
+use seawall_values::{Datum, SqlError, SqlResult};
+
+use crate::execute::{Inserted, OnConflict};
+use crate::schema::{Index, Table};
+use crate::storage::engine_error::EngineResult;
+use crate::storage::index_entry::{Entry, IndexLayout};
+use crate::storage::layout::TableLayout;
+use crate::storage::row::RowLayout;
+use crate::storage::table_storage::TableStorage;
+use crate::storage::violation;
+
+/// The index of the primary key that rows are stored under.
+fn row_key_index(table: &Table) -> Option<&Arc<Index>> {
+    table.indexes.iter().find(|index| index.is_primary && index.storage.is_none())
+}
+
+fn is_arbiter(on_conflict: OnConflict<'_>, index: &Index) -> bool {
+    match on_conflict {
+        OnConflict::Fail => false,
+        OnConflict::Report(arbiters) => {
+            arbiters.is_empty() || arbiters.iter().any(|arbiter| arbiter.oid == index.oid)
+        }
+    }
+}
+
+impl TableStorage<'_> {
+    pub(super) fn insert_row(
+        &mut self,
+        table: &Arc<Table>,
+        row: &[Datum],
+        on_conflict: OnConflict<'_>,
+    ) -> SqlResult<Inserted> {
+        self.lock_to_write(table)?;
+        let layout = self.layout(table)?;
+        let identity = match self.identity_of_new(&layout, row)? {
+            identity if layout.shape.rows.is_numbered() => identity,
+            identity => {
+                if self.transaction.lock_row(&layout.handle, &identity, self.lock_wait).sql()?.value.is_some()
+                {
+                    return self.row_conflict(&layout, identity, row, on_conflict);
+                }
+                identity
+            }
+        };
+        let mut entries = Vec::with_capacity(layout.shape.indexes.len());
+        for index in &layout.shape.indexes {
+            entries.push(index.entry(table, row, &identity, self.expressions)?);
+        }
+        // Arbiters first: after a conflict with one of them nothing is written.
+        if let OnConflict::Report(_) = on_conflict {
+            for (position, index) in layout.shape.indexes.iter().enumerate() {
+                if is_arbiter(on_conflict, &index.index)
+                    && let Some(entry) = &entries[position]
+                    && let Some(existing) = self.holder(index, &layout.index_handles[position], entry)?
+                {
+                    return Ok(Inserted::Conflict(existing));
+                }
+            }
+        }
+        for (position, entry) in entries.iter().enumerate() {
+            if let Some(entry) = entry {
+                self.put_entry(&layout, position, entry, row)?;
+            }
+        }
+        let mut value = Vec::new();
+        layout.shape.rows.write_value(row, &mut value)?;
+        self.transaction.put(&layout.handle, &identity, value).sql()?;
+        self.after_insert(&layout, &identity, row)?;
+        Ok(Inserted::Done(identity))
+    }
+
+    fn identity_of_new(&mut self, layout: &TableLayout, row: &[Datum]) -> SqlResult<Vec<u8>> {
+        if let Some(numbers) = &layout.shape.numbers {
+            let number = numbers.next(self.store, &layout.shape.table.storage)?;
+            return Ok(RowLayout::number_key(number).to_vec());
+        }
+        let mut identity = Vec::new();
+        layout.shape.rows.write_key(row, &mut identity)?;
+        Ok(identity)
+    }
+
+    /// A row is there under the primary key of a new one.
+    fn row_conflict(
+        &mut self,
+        layout: &TableLayout,
+        identity: Vec<u8>,
+        row: &[Datum],
+        on_conflict: OnConflict<'_>,
+    ) -> SqlResult<Inserted> {
+        let table = &layout.shape.table;
+        let index =
+            row_key_index(table).ok_or_else(|| SqlError::internal("a primary key without an index"))?;
+        if is_arbiter(on_conflict, index) {
+            return Ok(Inserted::Conflict(identity));
+        }
+        Err(self.duplicate(&IndexLayout::of(table, index), table, row))
+    }
+
+    pub(super) fn duplicate(
+        &mut self,
+        index: &IndexLayout,
+        table: &Arc<Table>,
+        row: &[Datum],
+    ) -> Box<SqlError> {
+        let found = self
+            .schema_of(table)
+            .and_then(|schema| Ok((schema, index.values(table, row, self.expressions)?)));
+        match found {
+            Ok((schema, values)) => {
+                violation::duplicate_key(&schema, table, &index.index, &values, self.settings)
+            }
+            Err(error) => error,
+        }
+    }
+
+    /// The key of the row that has the entry's key already; the lock of that key is this transaction's.
+    fn holder(
+        &mut self,
+        index: &IndexLayout,
+        handle: &EngineTable,
+        entry: &Entry,
+    ) -> SqlResult<Option<Vec<u8>>> {
+        if !entry.is_exclusive {
+            return Ok(None);
+        }
+        match self.transaction.lock_row(handle, &entry.key, self.lock_wait).sql()?.value {
+            Some(value) => Ok(Some(index.row_key(&entry.key, &value)?.to_vec())),
+            None => Ok(None),
+        }
+    }
+
+    fn put_entry(
+        &mut self,
+        layout: &TableLayout,
+        position: usize,
+        entry: &Entry,
+        row: &[Datum],
+    ) -> SqlResult<()> {
+        let (index, handle) = (&layout.shape.indexes[position], &layout.index_handles[position]);
+        if self.holder(index, handle, entry)?.is_some() {
+            return Err(self.duplicate(index, &layout.shape.table, row));
+        }
+        if let (Some(length), Some(constraint)) = (entry.exclusive_later, index.deferrable()) {
+            self.enter_later(&layout.shape.table, handle, constraint, &entry.key[..length])?;
+        }
+        self.transaction.put(handle, &entry.key, &entry.value).sql()
+    }
+
+    pub(super) fn update_row(
+        &mut self,
+        table: &Arc<Table>,
+        identity: &[u8],
+        old: &[Datum],
+        new: &[Datum],
+    ) -> SqlResult<Vec<u8>> {
+        self.lock_to_write(table)?;
+        let layout = self.layout(table)?;
+        let moved = if layout.shape.rows.is_numbered() {
+            identity.to_vec()
+        } else {
+            let mut moved = Vec::with_capacity(identity.len());
+            layout.shape.rows.write_key(new, &mut moved)?;
+            moved
+        };
+        if moved != identity {
+            if self.transaction.lock_row(&layout.handle, &moved, self.lock_wait).sql()?.value.is_some() {
+                self.row_conflict(&layout, moved.clone(), new, OnConflict::Fail)?;
+            }
+            self.transaction.delete(&layout.handle, identity).sql()?;
+        }
+        for (position, index) in layout.shape.indexes.iter().enumerate() {
+            let before = index.entry(table, old, identity, self.expressions)?;
+            let after = index.entry(table, new, &moved, self.expressions)?;
+            if before == after {
+                continue;
+            }
+            let handle = &layout.index_handles[position];
+            match (before, after) {
+                // The key is this row's own: what goes with it changes.
+                (Some(before), Some(after)) if before.key == after.key => {
+                    self.transaction.put(handle, &after.key, &after.value).sql()?;
+                }
+                (before, after) => {
+                    if let Some(before) = before {
+                        self.transaction.delete(handle, &before.key).sql()?;
+                    }
+                    if let Some(after) = after {
+                        self.put_entry(&layout, position, &after, new)?;
+                    }
+                }
+            }
+        }
+        let mut value = Vec::new();
+        layout.shape.rows.write_value(new, &mut value)?;
+        self.transaction.put(&layout.handle, &moved, value).sql()?;
+        self.after_update(&layout, (identity, &moved), old, new)?;
+        Ok(moved)
+    }
+
+    pub(super) fn delete_row(&mut self, table: &Arc<Table>, identity: &[u8], old: &[Datum]) -> SqlResult<()> {
+        self.lock_to_write(table)?;
+        let layout = self.layout(table)?;
+        for (position, index) in layout.shape.indexes.iter().enumerate() {
+            if let Some(entry) = index.entry(table, old, identity, self.expressions)? {
+                self.transaction.delete(&layout.index_handles[position], &entry.key).sql()?;
+            }
+        }
+        self.transaction.delete(&layout.handle, identity).sql()?;
+        self.after_delete(&layout, old)
+    }
+}

@@ -1,0 +1,101 @@
+//! What becomes of rows that refer to one that goes: they are a reason to refuse, go along, or refer to something else.
+
+use std::sync::Arc;
+
+use seawall_values::{Datum, SqlResult};
+
+use super::{Event, What};
+use crate::schema::{Constraint, ForeignKey, ReferentialAction, Table};
+use crate::storage::key::converted;
+use crate::storage::kind::Kind;
+use crate::storage::row_check;
+use crate::storage::table_storage::TableStorage;
+use crate::storage::violation;
+
+impl TableStorage<'_> {
+    /// The row with the key `old` has gone, or has the key `new`.
+    pub(super) fn act(
+        &mut self,
+        table: &Arc<Table>,
+        constraint: &Constraint,
+        key: &ForeignKey,
+        old: &[Datum],
+        new: Option<&[Datum]>,
+    ) -> SqlResult<()> {
+        let action = if new.is_some() { key.on_update } else { key.on_delete };
+        match action {
+            ReferentialAction::NoAction => self.refuse_referrers(table, constraint, key, old, true),
+            ReferentialAction::Restrict => self.refuse_referrers(table, constraint, key, old, false),
+            ReferentialAction::Cascade | ReferentialAction::SetNull | ReferentialAction::SetDefault => {
+                self.change_referrers(table, key, action, old, new)?;
+                if action == ReferentialAction::SetDefault {
+                    // The default may be the key that has just gone.
+                    self.session.foreign_keys.statement.push(Event {
+                        table: table.oid,
+                        constraint: constraint.oid,
+                        is_deferrable: false,
+                        is_deferred: false,
+                        what: What::Acted { old: old.to_vec() },
+                    });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// An error if a row refers to the key; unless (`may_be_back`) another row has that key now.
+    pub(super) fn refuse_referrers(
+        &mut self,
+        table: &Arc<Table>,
+        constraint: &Constraint,
+        key: &ForeignKey,
+        old: &[Datum],
+        may_be_back: bool,
+    ) -> SqlResult<()> {
+        if may_be_back && self.lock_target(key, old)? {
+            return Ok(());
+        }
+        if self.referrers(table, key, old)?.is_empty() {
+            return Ok(());
+        }
+        let (schema, target) = (self.schema_of(table)?, self.table(key.target)?);
+        Err(violation::still_referenced(&schema, (table, constraint, key), &target, old, self.settings))
+    }
+
+    fn change_referrers(
+        &mut self,
+        table: &Arc<Table>,
+        key: &ForeignKey,
+        action: ReferentialAction,
+        old: &[Datum],
+        new: Option<&[Datum]>,
+    ) -> SqlResult<()> {
+        let layout = self.layout(table)?;
+        for identity in self.referrers(table, key, old)? {
+            let Some(row) = self.newest(&layout, &identity)? else { continue };
+            if !super::referrers::refers(table, key, &row, old)? {
+                continue;
+            }
+            if action == ReferentialAction::Cascade && new.is_none() {
+                self.delete_row(table, &identity, &row)?;
+                continue;
+            }
+            let mut changed = row.clone();
+            for (position, column) in key.columns.iter().copied().enumerate() {
+                changed[column] = match (action, new) {
+                    (ReferentialAction::Cascade, Some(new)) => {
+                        converted(Kind::of(table.columns[column].of.oid), &new[position]).unwrap_or_default()
+                    }
+                    (ReferentialAction::SetDefault, _) => match &table.columns[column].default {
+                        Some(default) => self.expressions.evaluate(table, default, &row)?,
+                        None => Datum::Null,
+                    },
+                    _ => Datum::Null,
+                };
+            }
+            row_check::complete(table, &mut changed, self.expressions, self.settings)?;
+            self.update_row(table, &identity, &row, &changed)?;
+        }
+        Ok(())
+    }
+}

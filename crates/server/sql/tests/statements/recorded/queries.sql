@@ -1,0 +1,123 @@
+create table people (id int primary key, name text not null, boss int references people, salary numeric(10,2), joined date)
+
+insert into people values (1, 'ada', null, 300, '2020-01-01'), (2, 'bob', 1, 200, '2021-02-03'), (3, 'cleo', 1, 250.50, '2021-07-01'), (4, 'dan', 2, 100, null), (5, 'eve', 2, null, '2022-12-31')
+
+create table tasks (id serial primary key, person int, title text, hours int)
+
+insert into tasks (person, title, hours) values (1, 'plan', 5), (2, 'build', 8), (2, 'test', 3), (3, 'write', 4), (9, 'lost', 1)
+
+select * from people order by id
+
+select name, salary from people where salary > 150 order by salary desc
+
+select p.name, t.title from people p join tasks t on t.person = p.id order by 1, 2
+
+select p.name, t.title from people p left join tasks t on t.person = p.id order by p.id, t.id
+
+select p.name, t.title from people p right join tasks t on t.person = p.id order by t.id
+
+select p.name, t.title from people p full join tasks t on t.person = p.id order by p.id nulls last, t.id
+
+select count(*) from people, tasks
+
+select name from people where exists (select 1 from tasks where person = people.id) order by 1
+
+select name from people where id not in (select person from tasks) order by 1
+
+select name, (select sum(hours) from tasks where person = people.id) as hours from people order by id
+
+select name, (select hours from tasks where person = people.id) from people where id = 2
+
+select boss, count(*), avg(salary), sum(salary), min(name), max(joined) from people group by boss order by boss nulls first
+
+select boss, count(*) from people group by boss having count(*) > 1 order by 1
+
+select count(salary), count(distinct boss), count(*) filter (where salary > 150), string_agg(name, ',' order by name desc), array_agg(id order by id) from people
+
+select boss, name, count(*) from people group by rollup (boss, name) order by boss nulls last, name nulls last
+
+select name, row_number() over (order by salary desc nulls last), rank() over (partition by boss order by salary), sum(salary) over (order by id) from people order by id
+
+select name, lag(name) over w, lead(name) over w, first_value(name) over w from people window w as (order by id) order by id
+
+select id, sum(id) over (order by id rows between 1 preceding and 1 following) from people order by id
+
+select distinct boss from people order by boss nulls first
+
+select distinct on (boss) boss, name from people order by boss nulls first, name
+
+select name from people order by id limit 2 offset 1
+
+select name from people order by id fetch first 2 rows only
+
+select 1 union select 2 union all select 1 order by 1
+
+select id from people intersect select person from tasks order by 1
+
+select id from people except select person from tasks order by 1
+
+with recursive chain as (select id, name, 1 as level from people where boss is null union all select p.id, p.name, level + 1 from people p join chain c on p.boss = c.id) select * from chain order by level, id
+
+with recursive n(i) as (select 1 union all select i + 1 from n where i < 5) select sum(i) from n
+
+with big as (select * from people where salary > 150) select count(*) from big
+
+select x, y from (values (1, 'a'), (2, 'b')) v(x, y) order by x desc
+
+select i, i * i from generate_series(1, 4) i
+
+select * from generate_series(1, 3) with ordinality
+
+select unnest(array['a','b']), generate_series(1, 3)
+
+select p.name, x.title from people p cross join lateral (select title from tasks where person = p.id order by hours desc limit 1) x order by 1
+
+select * from people p natural join (select 1 as id) q
+
+select id, name from people join tasks using (id) order by id
+
+select name from people where (boss, salary) = (1, 200)
+
+select name from people where salary = (select max(salary) from people)
+
+select name from people where salary > all (select salary from people where boss = 2 and salary is not null) order by 1
+
+select people from people where id = 1
+
+select (p).name from people p where p.id = 1
+
+select p.* from people p where id = 1
+
+select nothing from people
+
+select p.nothing from people p
+
+select people.name from people p
+
+select * from nowhere
+
+select name, count(*) from people
+
+select sum(count(*)) from people
+
+select name from people where count(*) > 1
+
+select id from people join tasks on true
+
+select * from people order by 9
+
+select a.id from people a, people a
+
+select percentile_cont(0.5) within group (order by salary), mode() within group (order by boss) from people
+
+select bool_and(salary > 50), bool_or(salary > 250), every(id > 0), variance(id), stddev(id) from people
+
+select boss, json_agg(name order by name) from people group by boss order by boss nulls first
+
+select name from people for update
+
+select exists (select from people where id = 77)
+
+select max(joined) - min(joined) from people
+
+values (1, 'x'), (2, 'y')
