@@ -6,6 +6,7 @@ mod master_key;
 pub(crate) mod postgresql;
 mod repository;
 mod rows;
+mod serve;
 mod upkeep;
 
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ pub(crate) use repository::{
     ListRepository, OneRepository, REPOSITORY_HELP, RepoCommand, RotateRepositoryKey,
 };
 pub(crate) use rows::{Batch, Count, Dump, Format, Get, Load, OneRow, Put, Scan};
+pub(crate) use serve::Serve;
 pub(crate) use upkeep::{DrillArguments, ExpireArguments, VerifyArguments};
 
 const OVERVIEW: &str = "\
@@ -94,7 +96,7 @@ pub(crate) struct Arguments {
 }
 
 /// Options of every sub-command.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Shared {
     /// Answer in JSON, one value a line; errors are JSON on standard error.
     #[arg(long, global = true, display_order = 1000)]
@@ -126,9 +128,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Takes the settings together, of which these options are one level.
-    pub(crate) fn load_settings(&mut self) -> Result<(), SettingsError> {
+    /// Takes the settings together, of which these options are one level, with those of the command.
+    pub(crate) fn load_settings(
+        &mut self,
+        of_command: Vec<(&'static str, String)>,
+    ) -> Result<(), SettingsError> {
         let mut options = self.master_key.given();
+        options.extend(of_command);
         let mut add = |path, text: Option<String>| options.extend(text.map(|text| (path, text)));
         add("database.cache_mib", self.cache_mib.map(|mib| mib.to_string()));
         add("database.memtable_mib", self.memtable_mib.map(|mib| mib.to_string()));
@@ -141,6 +147,16 @@ impl Shared {
     /// Where the master key of repositories, or of databases, comes from.
     pub(crate) fn key_of(&self, of: KeyOf) -> Option<MasterKey> {
         self.settings.master_key(of)
+    }
+}
+
+impl Command {
+    /// Options of the command that are settings.
+    pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Command::Serve(serve) => serve.given(),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -234,6 +250,8 @@ pub(crate) enum Command {
     /// Restore a database into a scratch directory, check it, and say how long it took.
     #[command(after_help = upkeep::DRILL_HELP)]
     Drill(DrillArguments),
+    /// Serve the database in DIR, which is made if missing, to clients of PostgreSQL: psql, pgbench, drivers.
+    Serve(Serve),
     /// Show which settings are in force, and whether each is from an option, the environment, the file or nowhere.
     #[command(after_help = SETTINGS_HELP)]
     Settings,

@@ -16,6 +16,7 @@ mod postgresql_backup;
 mod postgresql_drill;
 mod repository;
 mod rows;
+mod serve;
 mod settings;
 mod stats;
 mod tables;
@@ -80,6 +81,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Drill(drill) => drill::drill(shared, drill, output),
         Command::Completions(completions) => manual::completions(completions, output),
         Command::Man(pages) => manual::pages(pages, output),
+        Command::Serve(serve) => serve::serve(shared, serve, output),
         Command::Settings => settings::show(shared, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),
         Command::Tour(tour) => tour::tour(shared, tour, output),

@@ -1,5 +1,5 @@
 //! Events of the engine, of archives and of backups, on standard error: warnings and errors; with `-v` or `RUST_LOG` more. One line each,
-//! or one JSON value.
+//! or one JSON value; of a server with the time.
 
 use std::fmt;
 
@@ -11,6 +11,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::files::now;
 use crate::output::tell;
 
 /// Which events are shown: `warn`, or `seawall_wal=debug,seawall_backup=info`. It comes before `-v`.
@@ -20,11 +21,19 @@ const OWN: &str = "seawall";
 
 /// Shows events from here on, `verbosity` steps more than warnings. The first call counts.
 pub(crate) fn show(verbosity: u8, json: bool) {
-    show_filtered(asked_for(json).unwrap_or_else(|| by_default(verbosity)), json);
+    let form = ToStandardError { json, has_time: false };
+    show_filtered(asked_for(form).unwrap_or_else(|| by_default(verbosity)), form);
 }
 
-fn show_filtered(filter: Targets, json: bool) {
-    let lines = ToStandardError { json }.with_filter(filter);
+/// As `show`, for a server, which runs for long and is looked at later.
+pub(crate) fn show_of_server(verbosity: u8, json: bool) {
+    let form = ToStandardError { json, has_time: true };
+    // Whoever runs a server wants to know that it starts, and how it ends.
+    show_filtered(asked_for(form).unwrap_or_else(|| by_default(verbosity.saturating_add(1))), form);
+}
+
+fn show_filtered(filter: Targets, form: ToStandardError) {
+    let lines = form.with_filter(filter);
     if tracing_subscriber::registry().with(lines).try_init().is_err() {
         tracing::debug!("events are shown already");
     }
@@ -33,8 +42,9 @@ fn show_filtered(filter: Targets, json: bool) {
 /// As `show`, for an agent, which outlives the command that starts it: the variable, in the environment of a server, counts for this
 /// project's own parts alone. Those of others say thousands of lines for each request.
 pub(crate) fn show_in_agent(json: bool) {
-    let filter = asked_for(json).map_or_else(|| by_default(0), |asked| own_part_of(&asked));
-    show_filtered(filter, json);
+    let form = ToStandardError { json, has_time: false };
+    let filter = asked_for(form).map_or_else(|| by_default(0), |asked| own_part_of(&asked));
+    show_filtered(filter, form);
 }
 
 fn own_part_of(asked: &Targets) -> Targets {
@@ -42,11 +52,11 @@ fn own_part_of(asked: &Targets) -> Targets {
     Targets::new().with_target(OWN, asked.default_level().unwrap_or(LevelFilter::OFF)).with_targets(own)
 }
 
-fn asked_for(json: bool) -> Option<Targets> {
+fn asked_for(form: ToStandardError) -> Option<Targets> {
     let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty())?;
     let refuse = |error| {
         let problem = format!("{VARIABLE} says {text:?}, which does not say what to show: {error}");
-        tell_event(&Level::WARN, &problem, json);
+        form.tell(&Level::WARN, &problem);
     };
     text.parse().map_err(refuse).ok()
 }
@@ -62,27 +72,35 @@ fn by_default(verbosity: u8) -> Targets {
     Targets::new().with_target(OWN, level).with_target("seawall_keys::master_key", LevelFilter::ERROR)
 }
 
+/// How events are shown.
+#[derive(Clone, Copy)]
 struct ToStandardError {
     json: bool,
+    has_time: bool,
 }
 
 impl<S: Subscriber> Layer<S> for ToStandardError {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut words = Words::default();
         event.record(&mut words);
-        tell_event(event.metadata().level(), &words.to_string(), self.json);
+        self.tell(event.metadata().level(), &words.to_string());
     }
 }
 
-fn tell_event(level: &Level, text: &str, json: bool) {
-    let name = match *level {
-        Level::ERROR | Level::WARN => "warning",
-        Level::INFO => "info",
-        Level::DEBUG | Level::TRACE => "debug",
-    };
-    match json {
-        true => tell(json!({ name: text })),
-        false => tell(format_args!("seawall: {name}: {text}")),
+impl ToStandardError {
+    fn tell(self, level: &Level, text: &str) {
+        let name = match *level {
+            Level::ERROR | Level::WARN => "warning",
+            Level::INFO => "info",
+            Level::DEBUG | Level::TRACE => "debug",
+        };
+        let time = self.has_time.then(now);
+        match (self.json, time) {
+            (true, Some(time)) => tell(json!({ name: text, "time": time })),
+            (true, None) => tell(json!({ name: text })),
+            (false, Some(time)) => tell(format_args!("{time} seawall: {name}: {text}")),
+            (false, None) => tell(format_args!("seawall: {name}: {text}")),
+        }
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) enum Failure {
     Usage(String),
     #[error("{0}")]
     Settings(#[from] seawall_settings::SettingsError),
+    #[error("{0}")]
+    Server(#[from] seawall_server::ServerError),
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },
     #[error("{0}")]
@@ -133,6 +135,7 @@ impl Failure {
                 | Error::MasterKey { .. }
                 | Error::WrongMasterKey { .. },
             ) => 9,
+            Failure::Server(error) => server_exit_code(error),
             Failure::Archive(error) => archive_exit_code(error),
             Failure::Backup(error) => backup_exit_code(error),
             Failure::PostgreSql(error) => postgresql_exit_code(error),
@@ -188,6 +191,15 @@ impl From<seawall_backup::ExpireError> for Failure {
             ExpireError::NoPolicy => Failure::Usage(error.to_string()),
             other => Failure::Broken(other.to_string()),
         }
+    }
+}
+
+fn server_exit_code(error: &seawall_server::ServerError) -> u8 {
+    use seawall_server::{ListenError, ServerError};
+    match error {
+        ServerError::Configuration(_) => 2,
+        ServerError::Listen(ListenError::InUse { .. }) => 5,
+        _ => 1,
     }
 }
 

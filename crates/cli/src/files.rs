@@ -86,6 +86,11 @@ impl Stopwatch {
     }
 }
 
+/// The time of day, as `utc` writes it.
+pub(crate) fn now() -> String {
+    utc(SystemClock.wall_micros())
+}
+
 /// Microseconds since 1970 of a time in UTC, as `utc` writes it, or with a T between, a Z behind it, or less of the second.
 ///
 /// # Errors

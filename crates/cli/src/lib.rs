@@ -70,9 +70,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let json = arguments.shared.json;
-    events::show(arguments.shared.verbose, json);
+    match matches!(arguments.command, Command::Serve(_)) {
+        true => events::show_of_server(arguments.shared.verbose, json),
+        false => events::show(arguments.shared.verbose, json),
+    }
     let mut output = Output::stdout(json);
-    let loaded = arguments.shared.load_settings().map_err(Failure::from);
+    let loaded = arguments.shared.load_settings(arguments.command.given()).map_err(Failure::from);
     let result = loaded.and_then(|()| commands::run(&arguments, &mut output)).and_then(|()| output.flush());
     match result {
         Ok(()) => {

@@ -23,6 +23,7 @@ pub mod directory;
 pub mod input;
 pub mod keys;
 pub mod log;
+pub mod protocol;
 pub mod published_statistics;
 pub mod settings;
 pub mod stored_backup;
@@ -44,6 +45,7 @@ pub fn entries() -> Vec<(&'static str, input::Entry)> {
         system_rows::ENTRIES,
         published_statistics::ENTRIES,
         command_line::ENTRIES,
+        protocol::ENTRIES,
         settings::ENTRIES,
     ]
     .concat()

@@ -21,6 +21,7 @@ pub fn settings(data: &[u8]) {
             Kind::Bytes => drop(settings.bytes(known.path)),
             Kind::Compression => drop(settings.packing(known.path)),
             Kind::Text
+            | Kind::Texts
             | Kind::HiddenText
             | Kind::Path
             | Kind::Repositories

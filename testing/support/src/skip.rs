@@ -15,6 +15,10 @@ const SKIPPED: &str = "SEAWALL_SKIPPED";
 pub enum Need {
     /// The programs of a PostgreSQL server, and somebody else than root to run it.
     PostgreSql,
+    /// psql, pgbench and pg_isready.
+    PostgreSqlClients,
+    /// A driver of PostgreSQL in another language.
+    Drivers,
     /// Headers of PostgreSQL 15 or later, and a C compiler.
     PostgreSqlHeaders,
     /// Servers of object stores: versitygw for S3, Azurite for Azure.
@@ -37,6 +41,8 @@ impl Need {
     fn name(self) -> &'static str {
         match self {
             Need::PostgreSql => "postgresql",
+            Need::PostgreSqlClients => "postgresql-clients",
+            Need::Drivers => "drivers",
             Need::PostgreSqlHeaders => "postgresql-headers",
             Need::Stores => "stores",
             Need::Fuse => "fuse",

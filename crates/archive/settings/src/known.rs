@@ -31,6 +31,8 @@ pub enum Kind {
     Repositories,
     /// `NAME=VALUE`, several.
     Assignments,
+    /// Texts, several.
+    Texts,
     /// A number from the first to the second.
     Number(u64, u64),
     /// A time such as `14d`.
@@ -52,12 +54,16 @@ pub enum Unset {
     Means(&'static str),
 }
 
-use Kind::{Assignments, Bytes, Compression, HiddenText, Number, OneOf, Path, Repositories, Text, Time};
+use Kind::{
+    Assignments, Bytes, Compression, HiddenText, Number, OneOf, Path, Repositories, Text, Texts, Time,
+};
 use Unset::{Means, Value};
 
 const fn setting(path: &'static str, kind: Kind, unset: Unset, meaning: &'static str) -> Known {
     Known { path, kind, unset, meaning }
 }
+
+const SWITCH: &[&str] = &["on", "off"];
 
 /// More memory than machines have, in MiB.
 const MIB_MAX: u64 = 1 << 24;
@@ -107,6 +113,23 @@ pub const KNOWN: &[Known] = &[
     setting("database.master_key_file", Path, Means("not encrypted"), "the file with the master key of databases"),
     setting("database.master_key_env", Text, Means("not encrypted"), "the environment variable that has it"),
     setting("database.master_key_command", HiddenText, Means("not encrypted"), "the command that prints it"),
+    setting("server.listen", Texts, Means("`localhost`"), "addresses and names of this machine that TCP clients connect to; `*`: all; several: a list"),
+    setting("server.port", Number(0, 65_535), Value("5432"), "the port, and the number in the name of the Unix socket; 0: one that is free"),
+    setting("server.unix_socket", OneOf(SWITCH), Value("on"), "whether there is a Unix socket"),
+    setting("server.socket_directory", Path, Value("/tmp"), "where it is"),
+    setting("server.socket_permissions", OneOf(&["0777", "0770", "0700"]), Value("0777"), "who may connect to it"),
+    setting("server.access", Texts, Means("this machine, without a password"), "who may connect, and how it is proved: rules as lines of `pg_hba.conf`; several: a list"),
+    setting("server.tls_certificate", Path, Means("no TLS"), "the certificate, and those that lead to its authority: PEM"),
+    setting("server.tls_key", Path, Means("no TLS"), "its private key, which only its owner may read: PEM"),
+    setting("server.connections", Number(1, 100_000), Value("100"), "connections at a time, at most"),
+    setting("server.reserved_connections", Number(0, 100_000), Value("3"), "of these, for superusers"),
+    setting("server.authentication_timeout", Time, Value("1m"), "how long a login may take"),
+    setting("server.write_timeout", Time, Value("1m"), "how long a client may take nothing of what it is sent"),
+    setting("server.client_check_interval", Time, Value("1s"), "how often statements are looked for whose client is gone; `0s`: never"),
+    setting("server.message_max", Bytes, Value("256MiB"), "bytes of a message of a client, at most 1 GiB"),
+    setting("server.log_connections", OneOf(SWITCH), Value("off"), "whether connections and their ends are logged"),
+    setting("server.http_listen", Text, Means("nowhere"), "address and port where metrics and health are served, such as `127.0.0.1:9187`"),
+    setting("server.archive", Repositories, Means("none"), "repositories that the log goes into; several: a list"),
 ];
 
 /// The section of the file that has what stores read.
@@ -159,7 +182,7 @@ impl Known {
 
     /// Whether it may be set several times.
     pub fn is_list(&self) -> bool {
-        matches!(self.kind, Kind::Repositories | Kind::Assignments)
+        matches!(self.kind, Kind::Repositories | Kind::Assignments | Kind::Texts)
     }
 
     /// Whether it is written as a number in the file.
@@ -173,7 +196,7 @@ impl Known {
             return Err("it is empty: leave it out, or give a value".to_owned());
         }
         match self.kind {
-            Kind::Text | Kind::HiddenText | Kind::Path | Kind::Repositories => Ok(()),
+            Kind::Text | Kind::Texts | Kind::HiddenText | Kind::Path | Kind::Repositories => Ok(()),
             Kind::Assignments => match text.split_once('=') {
                 Some((name, _)) if !name.trim().is_empty() => Ok(()),
                 Some(_) | None => Err("expected NAME=VALUE".to_owned()),
@@ -196,6 +219,7 @@ impl Known {
             Kind::Path => text.starts_with('/'),
             Kind::Repositories => text.starts_with('/') || text.contains("://"),
             Kind::Text
+            | Kind::Texts
             | Kind::HiddenText
             | Kind::Assignments
             | Kind::Number(..)
@@ -235,7 +259,17 @@ mod tests {
         let sections: Vec<&str> = sections().collect();
         assert_eq!(
             sections,
-            ["archive", "backup", "restore", "expire", "verify", "drill", "database", "credentials"]
+            [
+                "archive",
+                "backup",
+                "restore",
+                "expire",
+                "verify",
+                "drill",
+                "database",
+                "server",
+                "credentials"
+            ]
         );
     }
 

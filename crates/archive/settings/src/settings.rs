@@ -380,9 +380,12 @@ fn from_environment(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Level
     for known in KNOWN {
         let name = known.variable();
         let Some(text) = environment_text(&name, variable)? else { continue };
-        // Settings of a server have spaces in them; places of repositories stand side by side.
+        // Settings of PostgreSQL and rules of access have spaces in them; places of repositories stand side by side.
         let texts: Vec<String> = match known.kind {
             Kind::Repositories => text.split_whitespace().map(str::to_owned).collect(),
+            Kind::Texts => {
+                text.split(';').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+            }
             _ => vec![text],
         };
         if !texts.is_empty() {

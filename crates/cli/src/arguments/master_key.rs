@@ -6,7 +6,7 @@ use clap::Args;
 use seawall::MasterKey;
 
 /// Where the master key of an encrypted database comes from.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct MasterKeyArguments {
     /// The database or repository is encrypted, and its master key is in this file: 32 bytes, or 64 hexadecimal digits, or base64.
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true, display_order = 1002)]

@@ -19,6 +19,7 @@ mod manual;
 mod moved;
 mod refusals;
 mod rows;
+mod serve;
 mod settings;
 mod stats;
 mod support;

@@ -34,7 +34,7 @@ fn load(
 fn examples(known: &Known) -> [String; 3] {
     let texts = |texts: [&str; 3]| texts.map(str::to_owned);
     match known.kind {
-        Kind::Text | Kind::HiddenText => texts(["a", "b", "c"]),
+        Kind::Text | Kind::Texts | Kind::HiddenText => texts(["a", "b", "c"]),
         Kind::Path | Kind::Repositories => texts(["/a", "/b", "/c"]),
         Kind::Assignments => texts(["a=1", "b=2", "c=3"]),
         Kind::Number(least, _) => [least, least + 5, least + 6].map(|number| number.to_string()),

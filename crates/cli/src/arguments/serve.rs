@@ -1,0 +1,109 @@
+//! Arguments of `serve`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(crate) const SERVE_HELP: &str = "\
+Without options or settings, clients of this machine connect without a password, and no others. Settings are in section [server] of \
+the settings file, under the names of these options: docs/server.md.
+
+Signals: SIGTERM ends when the last client has gone; SIGINT cancels statements and ends at once; SIGQUIT ends without closing \
+the database, and the next start recovers; SIGHUP reads the settings again.
+
+Examples:
+  seawall serve bank
+  psql -h localhost -U postgres
+  seawall serve bank --listen '*' --access 'host all all all scram-sha-256'
+  seawall serve bank --archive s3://wal/main --config bank.toml";
+
+/// A database, and how it is served.
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_HELP)]
+pub(crate) struct Serve {
+    /// Directory of the database; made if missing.
+    pub(crate) dir: PathBuf,
+    /// Listen on this address or name of this machine, `*` for all; may be given several times. Default localhost.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<String>,
+    /// The port, and the number in the name of the Unix socket; 0 for one that is free. Default 5432.
+    #[arg(long, value_name = "PORT")]
+    port: Option<String>,
+    /// Whether there is a Unix socket, on or off. Default on.
+    #[arg(long, value_name = "SWITCH")]
+    unix_socket: Option<String>,
+    /// Make the Unix socket in this directory. Default /tmp.
+    #[arg(long, value_name = "DIR")]
+    socket_directory: Option<String>,
+    /// Who may connect to the Unix socket: 0777, 0770 or 0700. Default 0777.
+    #[arg(long, value_name = "MODE")]
+    socket_permissions: Option<String>,
+    /// A rule of who may connect, such as 'host all all 10.0.0.0/8 scram-sha-256'; may be given several times, the first one that
+    /// fits counts. Default: this machine, without a password.
+    #[arg(long, value_name = "RULE")]
+    access: Vec<String>,
+    /// The certificate for TLS, and those that lead to its authority, in PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_certificate: Option<String>,
+    /// The private key of the certificate, which only its owner may read, in PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    /// Connections at a time, at most. Default 100.
+    #[arg(long, value_name = "N")]
+    connections: Option<String>,
+    /// How many of them are for superusers. Default 3.
+    #[arg(long, value_name = "N")]
+    reserved_connections: Option<String>,
+    /// How long a login may take. Default 1m.
+    #[arg(long, value_name = "TIME")]
+    authentication_timeout: Option<String>,
+    /// How long a client may take nothing of what it is sent. Default 1m.
+    #[arg(long, value_name = "TIME")]
+    write_timeout: Option<String>,
+    /// How often to look for statements whose client is gone; 0s: never. Default 1s.
+    #[arg(long, value_name = "TIME")]
+    client_check_interval: Option<String>,
+    /// Bytes of a message of a client, at most. Default 256MiB.
+    #[arg(long, value_name = "SIZE")]
+    message_max: Option<String>,
+    /// Whether to log connections and their ends, on or off. Default off.
+    #[arg(long, value_name = "SWITCH")]
+    log_connections: Option<String>,
+    /// Serve metrics and health by HTTP on this address and port, such as 127.0.0.1:9187. Default: nowhere.
+    #[arg(long, value_name = "ADDRESS")]
+    http_listen: Option<String>,
+    /// Put the log into this repository; may be given several times.
+    #[arg(long, value_name = "URL")]
+    archive: Vec<String>,
+}
+
+impl Serve {
+    /// What is given, as settings.
+    pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
+        let lists = [
+            ("server.listen", &self.listen),
+            ("server.access", &self.access),
+            ("server.archive", &self.archive),
+        ];
+        let of_lists =
+            lists.into_iter().flat_map(|(path, texts)| texts.iter().map(move |text| (path, text.clone())));
+        let single = [
+            ("server.port", &self.port),
+            ("server.unix_socket", &self.unix_socket),
+            ("server.socket_directory", &self.socket_directory),
+            ("server.socket_permissions", &self.socket_permissions),
+            ("server.tls_certificate", &self.tls_certificate),
+            ("server.tls_key", &self.tls_key),
+            ("server.connections", &self.connections),
+            ("server.reserved_connections", &self.reserved_connections),
+            ("server.authentication_timeout", &self.authentication_timeout),
+            ("server.write_timeout", &self.write_timeout),
+            ("server.client_check_interval", &self.client_check_interval),
+            ("server.message_max", &self.message_max),
+            ("server.log_connections", &self.log_connections),
+            ("server.http_listen", &self.http_listen),
+        ];
+        let of_single = single.into_iter().filter_map(|(path, text)| Some((path, text.clone()?)));
+        of_lists.chain(of_single).collect()
+    }
+}

@@ -1,0 +1,195 @@
+//! `serve`.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use seawall::{ArchiveOptions, DatabaseDirectory, OpenMode, Options};
+use seawall_archive::{Packing, Repository};
+use seawall_backup::RepositoryArchive;
+use seawall_io::SystemClock;
+use seawall_server::{
+    AccessRule, Configuration, Ended, Server, Shutdown, Statements, TlsFiles, default_rules,
+};
+use seawall_settings::Settings;
+use seawall_sql::session::SqlDatabase;
+use serde_json::json;
+
+use super::{options, repository};
+use crate::arguments::{Serve, Shared};
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Result<(), Failure> {
+    let configuration = configuration(&shared.settings)?;
+    if configuration.tls.is_some() {
+        seawall_io::forbid_core_files()
+            .map_err(Failure::io("cannot keep the key of TLS out of core files"))?;
+    }
+    let options = Options { archives: archives(shared)?, ..options(shared, OpenMode::CreateIfMissing) };
+    let server = Server::start(&configuration)?;
+    let opened = Arc::new(OnceLock::new());
+    let open = {
+        let (directory, opened) = (serve.dir.clone(), Arc::clone(&opened));
+        move |progress: seawall_server::Progress| {
+            let engine = DatabaseDirectory::at(&directory).open(options, |step| progress.tell(step))?;
+            let sql = SqlDatabase::new(engine).map_err(|error| Failure::Broken(error.to_string()))?;
+            opened.get_or_init(|| Arc::clone(&sql));
+            Ok::<Arc<dyn Statements>, Failure>(Arc::new(sql))
+        }
+    };
+    let read = || {
+        let mut again = shared.clone();
+        again.load_settings(serve.given()).map_err(|error| error.to_string())?;
+        self::configuration(&again.settings).map_err(|error| error.to_string())
+    };
+    let close = {
+        let opened = Arc::clone(&opened);
+        move || opened.get().map_or(Ok(()), |sql| Ok(sql.engine.clone().close()?))
+    };
+    let mut told = Ok(());
+    let ended = server.run(open, read, |server| told = tell(server, &serve.dir, output), close);
+    told?;
+    match ended {
+        Ended::NotOpened(failure) | Ended::NotClosed(failure) => Err(failure),
+        // Neither threads nor the database are waited for: the next start recovers.
+        Ended::AsAsked(Shutdown::Immediate) => std::process::exit(0),
+        Ended::AsAsked(Shutdown::Smart | Shutdown::Fast) => Ok(()),
+    }
+}
+
+/// Where clients connect.
+fn tell(server: &Server, directory: &Path, output: &mut Output) -> Result<(), Failure> {
+    let (port, http) = (server.port(), server.http_address());
+    let directory = directory.display();
+    let socket = server.socket_directory().map(|path| path.display().to_string());
+    let host = socket.as_deref().unwrap_or("localhost");
+    let value = json!({
+        "serving": directory.to_string(), "port": port, "socket_directory": socket,
+        "http": http.map(|address| address.to_string()),
+    });
+    output.answer(
+        &value,
+        format_args!("serving {directory}; connect with: psql -h {host} -p {port} -U postgres"),
+    )?;
+    output.flush()
+}
+
+/// What section `[server]`, its options and variables say.
+fn configuration(settings: &Settings) -> Result<Configuration, Failure> {
+    let refused =
+        |path: &str, problem: String| Failure::Usage(format!("{}: {path}: {problem}", settings.origin(path)));
+    let number = |path: &str| settings.require::<usize>(path);
+    let time = |path: &str| settings.time(path).unwrap_or_default();
+    let is_on = |path: &str| settings.text(path) == Some("on");
+    let access = match settings.texts("server.access") {
+        [] => default_rules(),
+        texts => texts
+            .iter()
+            .map(|text| {
+                let refused = |problem: &_| refused("server.access", format!("{text:?}: {problem}"));
+                text.parse::<AccessRule>().map_err(|error| refused(&error))
+            })
+            .collect::<Result<_, _>>()?,
+    };
+    let tls = match (settings.path("server.tls_certificate"), settings.path("server.tls_key")) {
+        (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
+        (None, None) => None,
+        (Some(_), None) => {
+            return Err(refused("server.tls_certificate", "set server.tls_key, too".to_owned()));
+        }
+        (None, Some(_)) => {
+            return Err(refused("server.tls_key", "set server.tls_certificate, too".to_owned()));
+        }
+    };
+    let http_listen = settings.text("server.http_listen").map(|text| {
+        let expected = "expected an address and a port, such as 127.0.0.1:9187";
+        text.parse().map_err(|_| refused("server.http_listen", format!("{text:?}: {expected}")))
+    });
+    let defaults = Configuration::default();
+    let message_max = settings.bytes("server.message_max").unwrap_or_default().min(MESSAGE_BYTES_MAX);
+    Ok(Configuration {
+        listen: match settings.texts("server.listen") {
+            [] => defaults.listen,
+            texts => texts.to_vec(),
+        },
+        port: settings.require("server.port"),
+        socket_directory: settings.path("server.socket_directory").filter(|_| is_on("server.unix_socket")),
+        socket_permissions: settings
+            .text("server.socket_permissions")
+            .and_then(|text| u32::from_str_radix(text, 8).ok())
+            .unwrap_or(defaults.socket_permissions),
+        access,
+        tls,
+        connections_max: number("server.connections"),
+        connections_reserved: number("server.reserved_connections"),
+        authentication_timeout: time("server.authentication_timeout"),
+        write_timeout: time("server.write_timeout"),
+        client_check_interval: Some(time("server.client_check_interval")).filter(|time| !time.is_zero()),
+        message_bytes_max: usize::try_from(message_max).unwrap_or(usize::MAX),
+        logs_connections: is_on("server.log_connections"),
+        http_listen: http_listen.transpose()?,
+    })
+}
+
+/// The protocol's own limit.
+const MESSAGE_BYTES_MAX: u64 = (1 << 30) - 1;
+
+/// The repositories that the log goes into. The first one has no name, as where there is only one.
+fn archives(shared: &Shared) -> Result<Vec<ArchiveOptions>, Failure> {
+    let archive = |(index, url): (usize, &String)| {
+        let url = repository::url_of(shared, &Some(url.clone()))?;
+        let repository = Arc::new(Repository::open(&url, repository::options(shared))?);
+        let archive = RepositoryArchive::new(repository, Packing::default(), Arc::new(SystemClock));
+        let name = if index == 0 { String::new() } else { (index + 1).to_string() };
+        Ok(ArchiveOptions { name, ..ArchiveOptions::new(Arc::new(archive)) })
+    };
+    shared.settings.texts("server.archive").iter().enumerate().map(archive).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Configuration, String> {
+        let settings = Settings::parse(text, "the file").map_err(|error| error.to_string())?;
+        configuration(&settings).map_err(|error| error.to_string())
+    }
+
+    /// The settings and the server must not have different ones.
+    #[test]
+    fn the_defaults_of_settings_are_those_of_the_server() {
+        assert_eq!(format!("{:?}", of("").unwrap()), format!("{:?}", Configuration::default()));
+    }
+
+    #[test]
+    fn a_section_is_understood() {
+        let configuration = of("[server]\nlisten = [\"*\", \"::1\"]\nport = 7000\nunix_socket = \"off\"\n\
+             access = [\"hostssl all all all scram-sha-256\"]\nclient_check_interval = \"0s\"\n\
+             tls_certificate = \"/c\"\ntls_key = \"/k\"\nhttp_listen = \"127.0.0.1:1\"\nmessage_max = \"4GiB\"")
+        .unwrap();
+        assert_eq!(configuration.listen, ["*", "::1"]);
+        assert_eq!((configuration.port, configuration.socket_directory.clone()), (7000, None));
+        assert_eq!(configuration.access[0].to_string(), "hostssl all all all scram-sha-256");
+        assert_eq!(
+            (configuration.client_check_interval, configuration.message_bytes_max),
+            (None, (1 << 30) - 1)
+        );
+        assert_eq!(configuration.check(), Ok(()));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        for (text, expected) in [
+            ("access = [\"local all\"]", "the file, line 2: server.access: \"local all\": expected `local"),
+            ("tls_key = \"/k\"", "the file, line 2: server.tls_key: set server.tls_certificate, too"),
+            ("http_listen = \"9187\"", "the file, line 2: server.http_listen: \"9187\": expected an address"),
+            (
+                "max_connections = 7",
+                "the file, line 2: \"max_connections\" is no setting in [server]; did you mean",
+            ),
+        ] {
+            let refused = of(&format!("[server]\n{text}")).unwrap_err();
+            assert!(refused.starts_with(expected), "{refused}");
+        }
+    }
+}

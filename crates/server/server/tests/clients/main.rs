@@ -1,0 +1,10 @@
+//! PostgreSQL's own programs, and drivers, as clients of the server with a database of its own. Where one is not installed, its tests
+//! say so, and are skipped.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod drivers;
+mod pg_isready;
+mod pgbench;
+mod program;
+mod psql;
+mod served;
