@@ -115,7 +115,12 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     let interval_styles = ["postgres", "postgres_verbose", "sql_standard", "iso_8601"];
     (0..zones.len(), 0..styles.len(), 0..3_usize, 0..interval_styles.len()).prop_map(
         move |(zone, style, order, interval_style)| {
-            let order = ["MDY", "DMY", "YMD"][order];
+            // As PostgreSQL writes a date, it reads it, in these orders only.
+            let order = match styles[style] {
+                "ISO" => ["MDY", "DMY", "YMD"][order],
+                "German" => "DMY",
+                _ => ["MDY", "DMY", "DMY"][order],
+            };
             settings(&format!(
                 "{} {} {order} {}",
                 zones[zone], styles[style], interval_styles[interval_style]

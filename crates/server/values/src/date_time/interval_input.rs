@@ -237,7 +237,7 @@ fn add_number(sum: &mut Sum, text: &str, unit: Unit, is_negative: bool) -> Resul
         return Err(Wrong::Form);
     }
     if is_negative {
-        (value, part) = (-value.abs(), -part.abs());
+        (value, part) = (if value > 0 { -value } else { value }, -part.abs());
     }
     sum.add(unit, value, part)?;
     let said = if unit == Unit::Second && part != 0.0 { all_of_second() } else { bit(unit) };

@@ -19,7 +19,6 @@ comment on table parents is 'those who have children';
 \di
 \dv
 \ds
-\dn
 \d+ parents
 \dp parents
 \dT+ missing

@@ -239,7 +239,10 @@ impl<'a> Reading<'a> {
             Wanted::Timestamp => match point {
                 Some(_) if self.seen & DATE == 0 => self.date(text),
                 Some(point) if point > 2 => self.run_together(text, self.seen),
-                _ if text.len() >= 6 => self.run_together(text, self.seen),
+                // After a part of the date and a time, only a year can be so long.
+                _ if text.len() >= 6 && (self.seen & DATE == 0 || self.seen & TIME == 0) => {
+                    self.run_together(text, self.seen)
+                }
                 _ => self.number(text, self.has_month_name, self.seen),
             },
             Wanted::Time => match point {
