@@ -248,8 +248,7 @@ impl Binder<'_> {
         let parts = super::expression::name_parts(name);
         match parts.as_slice() {
             [name] => column_position(&target.table, name).map_err(|error| error.at(position)),
-            [table, name] if *table == target.name && column_position(&target.table, table).is_err() => {
-                let _ = name;
+            [table, _] if *table == target.name && column_position(&target.table, table).is_err() => {
                 let message =
                     format!("column \"{table}\" of relation \"{}\" does not exist", target.table.name);
                 Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message)

@@ -12,6 +12,7 @@ use sqlparser::ast::{self, DataType, Expr, SetExpr};
 
 use super::text::Text;
 pub(crate) use crate::session::settings::IsolationLevel as Isolation;
+pub(crate) use crate::storage::TableLockMode as TableLock;
 use copy::Copy;
 use definition::Definition;
 
@@ -223,35 +224,6 @@ pub(crate) enum ExplainFormat {
     Json,
     Xml,
     Yaml,
-}
-
-/// A lock of a table, weakest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum TableLock {
-    AccessShare,
-    RowShare,
-    RowExclusive,
-    ShareUpdateExclusive,
-    Share,
-    ShareRowExclusive,
-    Exclusive,
-    AccessExclusive,
-}
-
-impl TableLock {
-    /// As it is written.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            TableLock::AccessShare => "ACCESS SHARE",
-            TableLock::RowShare => "ROW SHARE",
-            TableLock::RowExclusive => "ROW EXCLUSIVE",
-            TableLock::ShareUpdateExclusive => "SHARE UPDATE EXCLUSIVE",
-            TableLock::Share => "SHARE",
-            TableLock::ShareRowExclusive => "SHARE ROW EXCLUSIVE",
-            TableLock::Exclusive => "EXCLUSIVE",
-            TableLock::AccessExclusive => "ACCESS EXCLUSIVE",
-        }
-    }
 }
 
 /// `DISCARD`.

@@ -78,7 +78,7 @@ impl Session {
         match definition {
             Written::CreateTable(create) => self.create_table(text, create)?,
             Written::CreateTableAs(create) => return self.create_table_as(text, create).map(Some),
-            Written::CreateIndex(create) => self.create_index(text, create)?,
+            Written::CreateIndex(create) => self.create_index(create)?,
             Written::CreateView(create) => self.create_view(create)?,
             Written::CreateSequence(create) => self.create_sequence(text, create)?,
             Written::CreateSchema(create) => self.create_schema(text, create)?,

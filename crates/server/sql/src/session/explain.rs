@@ -37,7 +37,7 @@ impl Session {
             Statement::Utility(utility) => match &**utility {
                 Utility::Execute(execute) => {
                     let prepared = self.prepared_named(&execute.name)?.clone();
-                    let parameters = self.execute_arguments(execute, &prepared, caller)?;
+                    let parameters = self.execute_arguments(execute, &prepared)?;
                     match &prepared.statement.statement {
                         Some(Statement::Dml(dml)) => {
                             (prepared.statement.text.clone(), dml.clone(), parameters)

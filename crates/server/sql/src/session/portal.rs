@@ -82,13 +82,6 @@ pub(super) struct CursorOptions {
     pub(super) text: String,
 }
 
-impl Portal {
-    /// Whether it outlives its transaction.
-    pub(super) fn is_held(&self) -> bool {
-        false
-    }
-}
-
 /// What a statement that reads or changes rows is called when it is done.
 pub(super) fn tag(statement: &Dml, rows: u64) -> String {
     match statement.command() {

@@ -240,7 +240,7 @@ impl Session {
             return Ok(());
         }
         let checked = self.finish_constraints();
-        self.portals.retain(|_, portal| portal.is_held());
+        self.portals.clear();
         let Some(open) = self.open.take() else { return Ok(()) };
         let result = checked.and_then(|()| match open.engine {
             Some(transaction) => transaction.commit().map(|_| ()).sql(),
@@ -263,14 +263,14 @@ impl Session {
             self.settings.rollback();
             return;
         };
-        self.portals.retain(|_, portal| portal.is_held());
+        self.portals.clear();
         drop(open.engine);
         self.settings.rollback();
         self.after_transaction(open.changes_definitions);
     }
 
     fn after_transaction(&mut self, changed_definitions: bool) {
-        self.storage.foreign_keys.clear();
+        self.storage.end_transaction();
         self.pending_notifications.clear();
         self.advisory.return_to(&self.database.advisory, 0);
         if changed_definitions {
@@ -297,8 +297,9 @@ impl Session {
         };
         if !returned {
             open.engine = None;
+            self.storage.end_transaction();
         }
-        self.portals.retain(|_, portal| portal.is_held());
+        self.portals.clear();
     }
 
     /// `SAVEPOINT`.
@@ -359,7 +360,7 @@ impl Session {
             self.storage.forget_definitions();
             self.expressions.clear();
         }
-        self.portals.retain(|_, portal| portal.is_held());
+        self.portals.clear();
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use seawall_engine::LockWait;
 use seawall_values::{Datum, SqlError, SqlResult, SqlState};
 
 use super::portal::{Prepared, fields, text_column};
@@ -257,7 +258,7 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> SqlResult<String> {
         let prepared = self.prepared_named(&execute.name)?.clone();
-        let parameters = self.execute_arguments(execute, &prepared, caller)?;
+        let parameters = self.execute_arguments(execute, &prepared)?;
         let planned = self.current_plan(&execute.name, &prepared)?;
         let Some(Statement::Dml(dml)) = &prepared.statement.statement else {
             let Some(Statement::Utility(utility)) = &prepared.statement.statement else {
@@ -274,7 +275,6 @@ impl Session {
         &mut self,
         execute: &Execute,
         prepared: &Prepared,
-        caller: Caller<'_>,
     ) -> SqlResult<Vec<Datum>> {
         let (given, wanted) = (execute.arguments.len(), prepared.parameters.len());
         if given != wanted {
@@ -282,7 +282,6 @@ impl Session {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message)
                 .with_detail(format!("Expected {wanted} parameters but got {given}.")));
         }
-        let _ = caller;
         let mut values = Vec::with_capacity(given);
         for (argument, of) in execute.arguments.iter().zip(&prepared.parameters) {
             let text = prepared.statement.text.clone();
@@ -294,17 +293,25 @@ impl Session {
 
     // Others.
 
-    /// `LOCK TABLE`: that the tables are there. Rows are locked by those who change them, and definitions by those who change these.
-    fn lock_tables(&mut self, tables: &[ObjectName], mode: TableLock, is_nowait: bool) -> SqlResult<()> {
+    fn lock_tables(&mut self, names: &[ObjectName], mode: TableLock, is_nowait: bool) -> SqlResult<()> {
         if !self.is_in_block() {
             let message = "LOCK TABLE can only be used in transaction blocks";
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
         }
-        for name in tables {
-            self.named_relation(name)?;
+        let wait = if is_nowait { LockWait::NoWait } else { self.lock_wait() };
+        for name in names {
+            let table = match self.named_relation(name)? {
+                Definition::Table(table) => table,
+                Definition::View(_) => return Err(SqlError::unsupported("LOCK TABLE of a view")),
+                _ => {
+                    let message = format!("\"{}\" is not a table or view", name.name);
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+            };
+            let as_of = self.begin_statement()?;
+            self.with_tables(as_of, |tables| tables.lock_table(&table, mode, wait))?;
         }
-        let wait = if is_nowait { " NOWAIT" } else { "" };
-        Err(SqlError::unsupported(format!("LOCK TABLE IN {} MODE{wait}", mode.name())))
+        Ok(())
     }
 
     /// The relation with this name, or `42P01`.

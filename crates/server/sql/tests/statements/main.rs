@@ -74,3 +74,53 @@ fn a_change_of_a_row_that_was_waited_for_is_not_lost() {
     let expected = format!("{}", ROUNDS * 4);
     assert_eq!(client.run("select x from t"), ["[x]", &expected, "-> SELECT 1"]);
 }
+
+/// Sessions that are idle hold nothing, however their transaction has ended.
+#[test]
+fn a_table_can_be_changed_once_the_transactions_of_its_writers_have_ended() {
+    let database = TestDatabase::new();
+    let mut owner = database.connect();
+    owner.run("create table t (a int primary key); set lock_timeout = '5s'");
+    let mut writer = database.connect();
+    let endings = [
+        "insert into t values (1)",
+        "begin; insert into t values (2); commit",
+        "begin; insert into t values (3); rollback",
+        "begin; insert into t values (4); select 1 / 0",
+        "rollback; begin; lock table t in exclusive mode; rollback",
+        "begin; insert into t values (5); prepare transaction 'writer'",
+    ];
+    for (number, ending) in endings.iter().enumerate() {
+        let ended = writer.run(ending);
+        if ending.contains("prepare") {
+            assert_eq!(ended.last().unwrap(), "-> PREPARE TRANSACTION");
+            assert_eq!(writer.run("rollback prepared 'writer'"), ["-> ROLLBACK PREPARED"]);
+        }
+        let changed = owner.run(&format!("alter table t add column c{number} int"));
+        assert_eq!(changed, ["-> ALTER TABLE"], "after {ending}: {ended:?}");
+    }
+}
+
+/// Others wait for `LOCK TABLE`, as its mode says.
+#[test]
+fn a_locked_table_is_not_written_by_others() {
+    let database = TestDatabase::new();
+    let (mut holder, mut other) = (database.connect(), database.connect());
+    holder.run("create table t (a int primary key); create view v as select 1");
+    let mut locked = |mode: &str| {
+        assert_eq!(holder.run(&format!("begin; lock table t in {mode} mode")), ["-> BEGIN", "-> LOCK TABLE"]);
+        let written = other.run("set lock_timeout = '100ms'; insert into t values (1); delete from t");
+        let asked = other.run("begin; lock t in share mode nowait").pop().unwrap();
+        other.run("rollback");
+        holder.run("rollback");
+        (written.last().unwrap() == "-> DELETE 1", asked)
+    };
+    let refused = "ERROR 55P03: could not obtain lock on relation \"t\"";
+    assert_eq!(locked("share"), (false, "-> LOCK TABLE".to_owned()));
+    assert_eq!(locked("row exclusive"), (true, refused.to_owned()));
+    assert_eq!(locked("access exclusive"), (false, refused.to_owned()));
+    assert_eq!(
+        holder.run("begin; lock v").pop().unwrap(),
+        "ERROR 0A000: LOCK TABLE of a view is not supported"
+    );
+}

@@ -140,7 +140,7 @@ impl Binder<'_> {
                 Some(literal) if literal.of.oid == seawall_values::oid::UNKNOWN => literal,
                 _ => self.column_expression(from.column, from.of),
             };
-            if self.takes_default(target, *position, &value, overriding)? {
+            if self.takes_default(target, *position, overriding)? {
                 continue;
             }
             let value = self.assigned(column, value)?;
@@ -218,7 +218,7 @@ impl Binder<'_> {
             }
             return self.default_value(&target.table, position);
         }
-        if self.takes_default(target, position, &value, overriding)? {
+        if self.takes_default(target, position, overriding)? {
             return self.default_value(&target.table, position);
         }
         self.assigned(column, value)
@@ -229,7 +229,6 @@ impl Binder<'_> {
         &self,
         target: &Target,
         position: usize,
-        _value: &Expression,
         overriding: Option<Overriding>,
     ) -> SqlResult<bool> {
         let column = &target.table.columns[position];

@@ -6,7 +6,6 @@ use sqlparser::ast::Expr;
 use super::super::Session;
 use super::table::Columns;
 use crate::bind::Clause;
-use crate::parse::Text;
 use crate::parse::statement::definition::{CreateIndex, IndexKeyDefinition};
 use crate::schema::define::requests::{NewIndex, NewIndexKey};
 use crate::schema::{IndexedValue, Table};
@@ -18,7 +17,7 @@ pub(super) fn columns_of(table: &Table) -> Columns {
 }
 
 impl Session {
-    pub(super) fn create_index(&mut self, _text: &Text, create: &CreateIndex) -> SqlResult<()> {
+    pub(super) fn create_index(&mut self, create: &CreateIndex) -> SqlResult<()> {
         if create.is_concurrent && self.is_in_block() {
             let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
