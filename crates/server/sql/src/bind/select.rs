@@ -766,15 +766,10 @@ impl Binder<'_> {
             return Err(locks_not_allowed(around.locks, "UNION/INTERSECT/EXCEPT"));
         }
         let mut keys = Vec::with_capacity(around.order.len());
-        let mut computed = Vec::new();
         for written in around.order {
             let position = self.position(&written.expr);
-            let (id, of) = self.output_key(&written.expr, &output, &mut computed, position)?;
+            let (id, of) = self.output_key(&written.expr, &output, position)?;
             keys.push(self.sort_key(id, of, written, position)?);
-        }
-        let mut relation = relation;
-        if !computed.is_empty() {
-            relation = Relation::Compute { input: Box::new(relation), values: computed };
         }
         let relation = sorted(relation, keys.clone());
         let relation = self.in_scope(|binder| binder.limited(relation, around, keys))?;
@@ -785,7 +780,6 @@ impl Binder<'_> {
         &mut self,
         expr: &Expr,
         output: &[OutputColumn],
-        computed: &mut Vec<(ColumnId, Expression)>,
         position: Option<u32>,
     ) -> SqlResult<(ColumnId, TypeReference)> {
         if let Expr::Value(value) = expr
@@ -805,7 +799,6 @@ impl Binder<'_> {
                 (None, _) => return Err(self.missing_column(None, &name, position)),
             }
         }
-        let _ = computed;
         Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "invalid UNION/INTERSECT/EXCEPT ORDER BY clause")
             .with_detail("Only result column names can be used, not expressions or functions.")
             .with_hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause.")
