@@ -6,11 +6,13 @@
 //!                     v
 //!   this process: remember the last one --> recover --> every acknowledged row there, whole batches only
 //!                 --> load the rest --> transfers on many threads, under checkpoints --> nothing created or lost
+//!                 --> serve SQL to psql --- kill -9 --> serve again: acknowledged rows and the prepared transaction are there
 //! ```
 
 mod data;
 mod loader;
 mod report;
+mod server;
 mod transfers;
 
 use std::path::Path;
@@ -102,6 +104,9 @@ fn show(shared: &Shared, tour: &Tour, scratch: &Path, report: &mut Report<'_>) -
     ))?;
     database.close()?;
     check(shared, &directory, report)?;
+
+    report.step("Serve SQL to psql, and kill the server in the middle")?;
+    server::serve_and_kill(&scratch.join("served"), report)?;
 
     report.end("Everything held: nothing acknowledged was lost, nothing was there by halves.")
 }
