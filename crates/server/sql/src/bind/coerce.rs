@@ -10,6 +10,7 @@ use super::types::{
 };
 use super::{Binder, constant};
 use crate::algebra::{Call, Expression, ExpressionKind, Written};
+use crate::session::functions::is_session_function;
 
 /// How a value of one type becomes one of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,7 +319,12 @@ impl Binder<'_> {
             }
             Conversion::Function(function) => {
                 let call = cast_call(function, expression, -1, context, written)?;
-                Expression { kind: ExpressionKind::Call(call), of, position }
+                // The names of objects are the session's to look up.
+                let kind = match is_session_function(&call.function.source) {
+                    true => ExpressionKind::SessionCall(call),
+                    false => ExpressionKind::Call(call),
+                };
+                Expression { kind, of, position }
             }
             Conversion::Elements => {
                 let (from, to) =

@@ -45,6 +45,7 @@ macro_rules! recorded {
 recorded! {
     changes,
     definitions,
+    drivers,
     expressions,
     json,
     queries,
