@@ -272,6 +272,10 @@ impl Connection {
             b'P' | b'B' | b'D' | b'E' | b'C' | b'H' => {
                 let answered = self.extended(frame);
                 self.skips_to_sync = self.report(answered)?;
+                if self.skips_to_sync {
+                    // Now, not at the Sync: a client may let its locks wait for that.
+                    self.session.fail();
+                }
                 Ok(())
             }
             kind => Err(End::With(violation(format!("invalid frontend message type {kind}")))),

@@ -52,6 +52,19 @@ with psycopg.connect(autocommit=True) as connection:
         pass
     assert connection.execute("select count(*) from t").fetchone() == (2,)
 
+    # A statement with parameters that fails takes its transaction along.
+    with connection.transaction(force_rollback=True):
+        try:
+            connection.execute("insert into t (id) values (%s)", (1,))
+        except psycopg.errors.UniqueViolation:
+            pass
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.INERROR
+        try:
+            connection.execute("select %s::int", (1,))
+            raise AssertionError("a statement in a failed transaction")
+        except psycopg.errors.InFailedSqlTransaction:
+            pass
+
     # A pipeline: one round trip for many statements.
     with connection.pipeline():
         cursors = [connection.execute("insert into t (id) values (%s) returning id", (number,)) for number in range(10, 30)]
