@@ -4,7 +4,9 @@
 mod lsn;
 mod names;
 mod time;
+mod timeline;
 
 pub use lsn::{Lsn, ParseLsnError};
 pub use names::{DatabaseId, PageId, ParseTimelineMarkError, TableId, TimelineId, TimelineMark};
 pub use time::utc;
+pub use timeline::Timeline;

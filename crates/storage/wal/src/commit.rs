@@ -18,11 +18,10 @@
 //! A commit of one row with an 8-byte key in a table below 128 and a value below 128 bytes takes 26 bytes beyond key
 //! and value, record header included.
 
-use seawall_types::{Lsn, TableId};
+use seawall_types::TableId;
 
 use crate::body::{BodyReader, VARINT_BYTES_MAX, encode_varint, put_varint};
 use crate::error::RecordError;
-use crate::prepared::{self, Outcome};
 use crate::record::{PreparedRecord, RECORD_ENVELOPE_BYTES, RECORD_HEADER_BYTES, RecordKind};
 
 /// The table id at the start of a row key, big-endian.
@@ -73,28 +72,8 @@ impl CommitBuilder {
         self.begin_kind(RecordKind::Commit, time_micros, |_| {});
     }
 
-    /// Starts an empty write set that is to be prepared: see [`crate::Prepare`].
-    ///
-    /// # Panics
-    /// If gid or owner have a length that no record can have.
-    pub fn begin_prepare(&mut self, time_micros: i64, gid: &str, owner: &str, guards: &[u8]) {
-        self.begin_kind(RecordKind::Prepare, time_micros, |bytes| {
-            prepared::encode_prepare_head(bytes, gid, owner, guards);
-        });
-    }
-
-    /// Starts the decision about the transaction that was prepared with the stamp `prepared`. Rows may be added to it, as
-    /// to any commit: they are put with the decision, beside what was prepared.
-    ///
-    /// # Panics
-    /// If the gid has a length that no record can have.
-    pub fn begin_decision(&mut self, outcome: Outcome, time_micros: i64, prepared: Lsn, gid: &str) {
-        self.begin_kind(outcome.kind(), time_micros, |bytes| {
-            prepared::encode_decision_head(bytes, prepared, gid);
-        });
-    }
-
-    fn begin_kind(&mut self, kind: RecordKind, time_micros: i64, head: impl FnOnce(&mut Vec<u8>)) {
+    /// As `begin`, for a record of `kind`, which has what `head` writes before the changes.
+    pub(crate) fn begin_kind(&mut self, kind: RecordKind, time_micros: i64, head: impl FnOnce(&mut Vec<u8>)) {
         let bytes = self.record.buffer_mut();
         bytes.clear();
         bytes.resize(FRONT_BYTES, 0);

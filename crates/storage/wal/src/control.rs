@@ -159,7 +159,7 @@ impl<'a> RestorePoint<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Record;
+    use crate::decoded::Record;
 
     fn read(kind: RecordKind, bytes: &[u8]) -> Result<Record<'_>, RecordError> {
         Record::decode(kind, 0, bytes)

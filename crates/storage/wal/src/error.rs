@@ -1,9 +1,8 @@
 //! What can go wrong with the log.
 
-use seawall_types::{DatabaseId, Lsn, TimelineId, TimelineMark};
+use seawall_types::{DatabaseId, Lsn, Timeline, TimelineId, TimelineMark};
 
-use crate::holds::HoldError;
-use crate::timeline::Timeline;
+use crate::holds::error::HoldError;
 
 /// Why the log could not be created, opened, written or cleaned up.
 #[derive(Debug, thiserror::Error)]

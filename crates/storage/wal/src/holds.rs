@@ -19,7 +19,7 @@
 //! in the file for others to see, and is forgotten by the next `open`. What `open` goes by is durable before anything else is:
 //! the process before may have ended between a write and its sync.
 
-mod error;
+pub(crate) mod error;
 mod file;
 
 use std::collections::BTreeMap;
@@ -32,7 +32,6 @@ use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_types::{DatabaseId, Lsn};
 
 use crate::geometry::LogGeometry;
-use crate::writer::Log;
 
 use file::{HoldsFile, OpenedHolds};
 
@@ -522,81 +521,6 @@ fn check_users_name(name: &str) -> Result<(), HoldError> {
 fn check_name(name: &str) -> Result<(), HoldError> {
     let is_fit = (1..=HOLD_NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
     if is_fit { Ok(()) } else { Err(HoldError::Name { name: name.to_owned(), limit: HOLD_NAME_BYTES_MAX }) }
-}
-
-/// For those who need the log.
-impl Log {
-    /// Keeps the log from `from` on, until the hold is released or lost. Durable when it returns.
-    /// The holder moves the position forward as it needs less.
-    ///
-    /// # Errors
-    /// `Exists`, `Name`, `Reserved`, `TooMany`; `NotRetained` if the log is not kept from `from` on any more; `Io`.
-    pub fn hold(
-        &self,
-        name: &str,
-        options: HoldOptions,
-        from: Lsn,
-        created_micros: i64,
-    ) -> Result<Arc<HoldPosition>, HoldError> {
-        self.holds.create(name, options, from, created_micros)
-    }
-
-    /// As `hold`, in place of the hold of this name, lost or not, if there is one: that is over then. If the power goes, or the
-    /// call fails, either the one or the other is there.
-    ///
-    /// # Errors
-    /// As `hold`, but for `Exists`: the one that was there stays.
-    pub fn replace_hold(
-        &self,
-        name: &str,
-        options: HoldOptions,
-        from: Lsn,
-        created_micros: i64,
-    ) -> Result<Arc<HoldPosition>, HoldError> {
-        self.holds.replace(name, options, from, created_micros)
-    }
-
-    /// The position of a hold that was made before, by this process or another.
-    ///
-    /// # Errors
-    /// `Unknown`, and `Lost`.
-    pub fn find_hold(&self, name: &str) -> Result<Arc<HoldPosition>, HoldError> {
-        self.holds.find(name)
-    }
-
-    /// Ends a hold, lost or not. Durable when it returns.
-    ///
-    /// # Errors
-    /// `Unknown`; `Io`: it is over in this process, and may be there again in the next.
-    pub fn release_hold(&self, name: &str) -> Result<(), HoldError> {
-        self.holds.release(name, None)
-    }
-
-    /// As `release_hold`, of the very hold that `position` was given out for: not of one that was made since under its name.
-    ///
-    /// # Errors
-    /// As `release_hold`.
-    pub fn release_this_hold(&self, name: &str, position: &Arc<HoldPosition>) -> Result<(), HoldError> {
-        self.holds.release(name, Some(position))
-    }
-
-    /// Whether the hold that `position` was given out for is still there.
-    ///
-    /// # Errors
-    /// `Lost`; `Unknown` if it was released, even if there is another one of its name.
-    pub fn check_hold(&self, name: &str, position: &Arc<HoldPosition>) -> Result<(), HoldError> {
-        self.holds.check(name, position)
-    }
-
-    /// Ends the hold of `position`, which ends with the process, if it is there. Makes no disk call.
-    pub fn forget_hold(&self, name: &str, position: &Arc<HoldPosition>) {
-        self.holds.forget(name, position);
-    }
-
-    /// Who holds the log, by name.
-    pub fn holds(&self) -> Vec<HoldInfo> {
-        self.holds.list()
-    }
 }
 
 /// Who holds the log of a database, as its file says: of one that may be open in another process.

@@ -37,6 +37,7 @@
 mod body;
 mod commit;
 mod control;
+mod decoded;
 mod error;
 mod geometry;
 mod holds;
@@ -65,6 +66,7 @@ pub use commit::{
     Change, Changes, Commit, CommitBuilder, ROW_KEY_BYTES_MAX, TABLE_ID_BYTES, VALUE_BYTES_MAX,
 };
 pub use control::{BulkLoad, Checkpoint, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineSwitch};
+pub use decoded::Record;
 pub use error::{
     EncryptionProblem, HistoryError, LogError, LogReadError, PendingFileError, ReceivedMarkError,
     RecordError, SegmentCheckError, SegmentHeaderError,
@@ -81,11 +83,11 @@ pub use page_images::{PageImageEntry, PageImages};
 pub use prepared::{Decision, GID_BYTES_MAX, OWNER_BYTES_MAX, Outcome, Prepare};
 pub use reader::{EndReason, LogEnd, LogReader, LogRecord, PendingUse};
 pub use received::ReceivedMark;
-pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Record, RecordKind, RecordSpan};
+pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordKind, RecordSpan};
 pub use retention::RetentionReport;
 pub use segment::{FORMAT_VERSION, SEGMENT_MAGIC, SegmentName};
 pub use segment_check::{SegmentContent, check_segment};
 pub use segment_set::{LogFiles, SegmentInfo, SegmentState};
 pub use switch::{begin_timeline, next_timeline};
-pub use timeline::{Timeline, TimelineFork, TimelineHistory};
+pub use timeline::{TimelineFork, TimelineHistory};
 pub use writer::{Log, OpenLog};

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode};
-use seawall_types::Lsn;
+use seawall_types::{Lsn, Timeline};
 
 use crate::error::{LogError, SegmentHeaderError};
 use crate::geometry::HEADER_BYTES;
@@ -37,7 +37,7 @@ use crate::received::ReceivedMark;
 use crate::record::RECORD_HEADER_BYTES;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 use crate::segment_set::{FoundFiles, SegmentSet, fatal, is_of_other_copy, oldest_without_gap, read_header};
-use crate::timeline::{Timeline, TimelineHistory};
+use crate::timeline::TimelineHistory;
 use crate::write_again::write_again;
 
 /// Further than any one write of a batch reaches: a buffer or a piece of long records, and a block.

@@ -101,7 +101,7 @@ impl<'a> PageImages<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Record;
+    use crate::decoded::Record;
 
     #[test]
     fn images_come_back_and_what_cannot_be_is_refused() {

@@ -23,7 +23,7 @@
 use seawall_types::Lsn;
 
 use crate::body::{BodyReader, put_varint};
-use crate::commit::{Changes, Commit};
+use crate::commit::{Changes, Commit, CommitBuilder};
 use crate::error::RecordError;
 use crate::record::RecordKind;
 
@@ -74,7 +74,31 @@ pub struct Decision<'a> {
     pub commit: Commit<'a>,
 }
 
-pub(crate) fn encode_prepare_head(bytes: &mut Vec<u8>, gid: &str, owner: &str, guards: &[u8]) {
+/// The records of two-phase commit begin as those of a commit do.
+impl CommitBuilder {
+    /// Starts an empty write set that is to be prepared: see [`Prepare`].
+    ///
+    /// # Panics
+    /// If gid or owner have a length that no record can have.
+    pub fn begin_prepare(&mut self, time_micros: i64, gid: &str, owner: &str, guards: &[u8]) {
+        self.begin_kind(RecordKind::Prepare, time_micros, |bytes| {
+            encode_prepare_head(bytes, gid, owner, guards);
+        });
+    }
+
+    /// Starts the decision about the transaction that was prepared with the stamp `prepared`. Rows may be added to it, as
+    /// to any commit: they are put with the decision, beside what was prepared.
+    ///
+    /// # Panics
+    /// If the gid has a length that no record can have.
+    pub fn begin_decision(&mut self, outcome: Outcome, time_micros: i64, prepared: Lsn, gid: &str) {
+        self.begin_kind(outcome.kind(), time_micros, |bytes| {
+            encode_decision_head(bytes, prepared, gid);
+        });
+    }
+}
+
+fn encode_prepare_head(bytes: &mut Vec<u8>, gid: &str, owner: &str, guards: &[u8]) {
     put_gid(bytes, gid);
     assert!(owner.len() <= OWNER_BYTES_MAX, "an owner of {} bytes", owner.len());
     put_short(bytes, owner);
@@ -82,7 +106,7 @@ pub(crate) fn encode_prepare_head(bytes: &mut Vec<u8>, gid: &str, owner: &str, g
     bytes.extend_from_slice(guards);
 }
 
-pub(crate) fn encode_decision_head(bytes: &mut Vec<u8>, prepared: Lsn, gid: &str) {
+fn encode_decision_head(bytes: &mut Vec<u8>, prepared: Lsn, gid: &str) {
     bytes.extend_from_slice(&prepared.get().to_le_bytes());
     put_gid(bytes, gid);
 }
@@ -152,8 +176,8 @@ fn read_short<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commit::CommitBuilder;
-    use crate::record::{PreparedRecord, Record};
+    use crate::decoded::Record;
+    use crate::record::PreparedRecord;
 
     const ROW: &[u8] = b"\0\0\0\0\0\0\0\x07key";
 

@@ -31,12 +31,13 @@ use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::Cipher;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
+use crate::decoded::Record;
 use crate::error::{EncryptionProblem, LogError, LogReadError, RecordError};
 use crate::geometry::{HEADER_BYTES, LogGeometry, StreamPosition};
 use crate::received::ReceivedMark;
 use crate::record::{
-    FLAG_ENCRYPTED, LogKey, RECORD_ENVELOPE_BYTES, RECORD_HEADER_BYTES, Record, RecordHeader, RecordKind,
-    RecordSpan, decrypt_body,
+    FLAG_ENCRYPTED, LogKey, RECORD_ENVELOPE_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordKind, RecordSpan,
+    decrypt_body,
 };
 use crate::segment::LogIdentity;
 use crate::timeline::TimelineHistory;

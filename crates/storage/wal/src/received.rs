@@ -47,12 +47,11 @@ use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
 use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode};
-use seawall_types::{DatabaseId, Lsn, TimelineId, TimelineMark};
+use seawall_types::{DatabaseId, Lsn, Timeline, TimelineId, TimelineMark};
 
 use crate::error::{LogError, ReceivedMarkError};
 use crate::segment::{FORMAT_VERSION, LOG_DIRECTORY};
 use crate::segment_set::{fatal, no_space_or};
-use crate::timeline::Timeline;
 
 const MAGIC: [u8; 8] = *b"SWRCV\r\n\x1A";
 const FIELDS_BYTES: usize = 72;

@@ -17,49 +17,25 @@
 //! while old ones are removed; more only take space. Spares that are there already and are not wanted any more stay until the
 //! log has used them up: the next ones are removed meanwhile.
 
+pub(crate) mod estimate;
+
 use std::ops::ControlFlow;
 
 use seawall_io::OpenMode;
 use seawall_io::sabotage::{Defect, sabotaged};
-use seawall_types::Lsn;
 
 use crate::error::LogError;
-use crate::geometry::LogGeometry;
 use crate::metrics::Counters;
-use crate::retention::RetentionReport;
 use crate::segment::{SegmentName, SegmentUse, encode_header};
 use crate::segment_set::{SegmentSet, fatal, spare_path};
 
-/// Spares to keep at most, in bytes and in files, whatever the log has filled.
-const SPARES_BYTES_MAX: u64 = 1 << 30;
-const SPARES_MAX: u64 = 256;
-
-/// How much is logged from one checkpoint to the next. Rises at once and falls slowly, as PostgreSQL's estimate does: a burst
-/// is likely to come again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RecycleEstimate {
-    cycle_start: Lsn,
-    cycle_bytes: u64,
-}
-
-impl RecycleEstimate {
-    /// Nothing is known; measuring starts at `end`.
-    pub(crate) fn from(end: Lsn) -> RecycleEstimate {
-        RecycleEstimate { cycle_start: end, cycle_bytes: 0 }
-    }
-
-    /// A checkpoint has ended when the log had reached `appended`.
-    pub(crate) fn cycle_ended(&mut self, appended: Lsn) {
-        let bytes = appended.bytes_since(self.cycle_start);
-        let slowly = self.cycle_bytes / 10 * 9 + bytes / 10;
-        *self = RecycleEstimate { cycle_start: appended, cycle_bytes: bytes.max(slowly) };
-    }
-
-    /// In whole segments, within limits.
-    pub(crate) fn segments(&self, geometry: LogGeometry) -> u64 {
-        let most = (SPARES_BYTES_MAX / geometry.segment_bytes()).clamp(1, SPARES_MAX);
-        self.cycle_bytes.div_ceil(geometry.segment_bytes()).min(most)
-    }
+/// What became of segments that were to be recycled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recycled {
+    /// Segments given a new place.
+    pub(crate) segments: u64,
+    /// Segments that could not be renamed.
+    pub(crate) failed: u64,
 }
 
 /// Gives up to `wanted` of the segments that nobody needs the places behind the segments that are ready: none, without a sync of
@@ -71,15 +47,14 @@ pub(crate) fn recycle(
     first_needed: u64,
     wanted: usize,
     rest: &mut dyn FnMut() -> ControlFlow<()>,
-    report: &mut RetentionReport,
-) -> Result<(), LogError> {
+) -> Result<Recycled, LogError> {
+    let mut recycled = Recycled::default();
     let readied = write_headers(segments, first_needed, wanted, rest)?;
     if readied.is_empty() {
-        return Ok(());
+        return Ok(recycled);
     }
     let preparing = segments.lock_preparing();
     let mut until = segments.prepared_until();
-    let mut recycled = 0;
     for (name, number) in readied {
         // The log was faster: this one has the header of a place that is taken, and is as old as before.
         if number != until {
@@ -88,23 +63,22 @@ pub(crate) fn recycle(
         let (from, to) = (name.path(), segments.path_of(number));
         if let Err(error) = segments.disk.rename(&from, &to) {
             segments.set_aside(name, &LogError::io("recycle", &from, error), counters);
-            report.failed += 1;
+            recycled.failed += 1;
             break;
         }
         segments.renamed(name, segments.name_of(number));
         segments.open_handle(number)?;
-        recycled += 1;
+        recycled.segments += 1;
         until += 1;
     }
-    if recycled > 0 {
+    if recycled.segments > 0 {
         if sabotaged(Defect::RecycledBeforeNameSynced) {
             segments.offer(until);
         }
         segments.publish(&preparing, until, counters)?;
-        counters.segments_recycled.add(recycled);
-        report.recycled = recycled;
+        counters.segments_recycled.add(recycled.segments);
     }
-    Ok(())
+    Ok(recycled)
 }
 
 /// The next places, and the old segments that have their headers now.
@@ -183,36 +157,5 @@ impl SegmentSet {
                 Ok(false)
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn as_many_are_recycled_as_are_filled_between_two_checkpoints() {
-        let geometry = LogGeometry::new(1 << 20).unwrap();
-        let mut estimate = RecycleEstimate::from(Lsn::new(5 << 20));
-        assert_eq!(estimate.segments(geometry), 0);
-        estimate.cycle_ended(Lsn::new(25 << 20));
-        assert_eq!(estimate.segments(geometry), 20);
-        // A slower cycle counts for a tenth, a faster one at once.
-        estimate.cycle_ended(Lsn::new(25 << 20));
-        assert_eq!(estimate.segments(geometry), 18);
-        estimate.cycle_ended(Lsn::new(65 << 20));
-        assert_eq!(estimate.segments(geometry), 40);
-        for _ in 0..60 {
-            estimate.cycle_ended(Lsn::new(65 << 20));
-        }
-        assert_eq!(estimate.segments(geometry), 1);
-    }
-
-    #[test]
-    fn a_burst_does_not_fill_the_disk_with_spares() {
-        let mut estimate = RecycleEstimate::from(Lsn::ZERO);
-        estimate.cycle_ended(Lsn::new(1 << 50));
-        let segments = |bytes| estimate.segments(LogGeometry::new(bytes).unwrap());
-        assert_eq!((segments(64 << 10), segments(16 << 20), segments(1 << 30)), (256, 64, 1));
     }
 }

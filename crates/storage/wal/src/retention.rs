@@ -165,7 +165,8 @@ impl Log {
             Recycling::None => 0,
         };
         if wanted > 0 {
-            recycle(segments, counters, first_needed, wanted, rest, &mut report)?;
+            let recycled = recycle(segments, counters, first_needed, wanted, rest)?;
+            (report.recycled, report.failed) = (recycled.segments, recycled.failed);
         }
         if report.recycled == 0 {
             remove_batch(segments, counters, first_needed, rest, &mut report)?;

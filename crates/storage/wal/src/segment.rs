@@ -26,11 +26,10 @@
 //! written does not touch the header.
 
 use seawall_codec::checksum::crc32c;
-use seawall_types::{DatabaseId, Lsn, TimelineId, TimelineMark};
+use seawall_types::{DatabaseId, Lsn, Timeline, TimelineId, TimelineMark};
 
 use crate::error::SegmentHeaderError;
 use crate::geometry::{HEADER_BYTES, LogGeometry, SEGMENT_NUMBER_MAX};
-use crate::timeline::Timeline;
 
 /// The directory of all files of the log.
 pub(crate) const LOG_DIRECTORY: &str = "log";

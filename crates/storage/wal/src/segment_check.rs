@@ -12,14 +12,13 @@
 //! segment.
 
 use seawall_codec::checksum::crc32c;
-use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_types::{DatabaseId, Lsn, Timeline, TimelineId};
 
 use crate::error::{LogReadError, SegmentCheckError, SegmentHeaderError};
 use crate::geometry::{HEADER_BYTES, LogGeometry, StreamPosition};
 use crate::reader::search::{SearchedBytes, first_record};
 use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader, RecordKind, STAMP_BYTES};
 use crate::segment::{LogIdentity, SegmentName, SegmentUse, check_header, header_fields};
-use crate::timeline::Timeline;
 
 /// What a segment file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

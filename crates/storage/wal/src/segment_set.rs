@@ -32,7 +32,7 @@ use crate::error::LogError;
 use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
 use crate::record::RECORD_HEADER_BYTES;
-use crate::recycle::RecycleEstimate;
+use crate::recycle::estimate::RecycleEstimate;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 
 pub use found::LogFiles;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use seawall_codec::checksum::crc32c;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
-use seawall_types::{Lsn, TimelineId, TimelineMark};
+use seawall_types::{Lsn, Timeline, TimelineId, TimelineMark};
 
 use crate::error::HistoryError;
 use crate::geometry::LogGeometry;
@@ -30,23 +30,6 @@ use crate::segment::{LOG_DIRECTORY, SegmentName};
 
 const HISTORY_BYTES_MAX: u64 = 16 << 20;
 const CHECKSUM_PREFIX: &str = "# crc32c ";
-
-/// A timeline, distinguished from every other of the same database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeline {
-    /// Its number.
-    pub id: TimelineId,
-    /// The LSN where it left its parent; zero for the first.
-    pub began: Lsn,
-    /// Its mark.
-    pub mark: TimelineMark,
-}
-
-impl Timeline {
-    /// The timeline of a new database.
-    pub const FIRST: Timeline =
-        Timeline { id: TimelineId::FIRST, began: Lsn::ZERO, mark: TimelineMark::NONE };
-}
 
 /// One ancestor of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]

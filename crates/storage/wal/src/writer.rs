@@ -8,6 +8,7 @@
 mod appender;
 mod batch;
 mod flush;
+mod holds;
 mod mirror;
 
 use std::ops::Deref;

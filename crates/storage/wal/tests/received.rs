@@ -5,10 +5,10 @@ mod common;
 
 use common::{DATABASE, append, arc, commit, create, geometry, options, overwrite, read_all, read_reader};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
-use seawall_types::{Lsn, TimelineId, TimelineMark};
+use seawall_types::{Lsn, Timeline, TimelineId, TimelineMark};
 use seawall_wal::{
     EndReason, Log, LogError, LogOptions, LogReadError, LogReader, ReceivedMark, ReceivedMarkError,
-    RecordSpan, Timeline, TimelineHistory, begin_timeline,
+    RecordSpan, TimelineHistory, begin_timeline,
 };
 
 const SECTOR_BYTES: u64 = 512;

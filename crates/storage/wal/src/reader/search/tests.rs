@@ -1,12 +1,11 @@
 use std::sync::Arc;
 
 use seawall_simulation::{SeededRandom, SimulatedDisk};
-use seawall_types::DatabaseId;
+use seawall_types::{DatabaseId, Timeline};
 
 use super::*;
 use crate::record::{PreparedRecord, STAMP_BYTES};
 use crate::segment::{LogIdentity, SegmentName, SegmentUse, encode_header};
-use crate::timeline::Timeline;
 
 fn identity(segment_bytes: u64) -> LogIdentity {
     let geometry = LogGeometry::new(segment_bytes).unwrap();
