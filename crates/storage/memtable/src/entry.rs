@@ -48,9 +48,13 @@ use seawall_sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::arena::{Arena, PIECE_ALIGNMENT};
-use crate::node::spin;
-use crate::pending::Stamp;
-use crate::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::spin::spin;
+use crate::stamp::Stamp;
+
+/// The longest row key in bytes: eight of the table id, then up to 4096 of the user's.
+pub const KEY_BYTES_MAX: usize = 8 + 4096;
+/// The longest value in bytes.
+pub const VALUE_BYTES_MAX: usize = 64 << 20;
 
 /// In `length`: the version says that the row is gone.
 const DELETED: u32 = u32::MAX;

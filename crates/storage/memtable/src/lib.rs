@@ -37,16 +37,14 @@ mod packing;
 mod pending;
 mod replay;
 mod shard;
+mod spin;
+mod stamp;
+mod versions;
 
 pub use builder::MemtableBuilder;
-pub use cursor::{Cursor, Versions};
-pub use entry::Lookup;
+pub use cursor::Cursor;
+pub use entry::{KEY_BYTES_MAX, Lookup, VALUE_BYTES_MAX};
 pub use memtable::Memtable;
 pub use pending::PendingCommit;
 pub use replay::ReplayPartition;
-
-/// The longest row key in bytes: eight of the table id, then up to 4096 of the user's.
-pub const KEY_BYTES_MAX: usize = 8 + 4096;
-
-/// The longest value in bytes.
-pub const VALUE_BYTES_MAX: usize = 64 << 20;
+pub use versions::Versions;

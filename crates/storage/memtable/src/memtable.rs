@@ -5,13 +5,13 @@ use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::arena::Arena;
-use crate::cursor::Versions;
 use crate::directory::{Directory, Known, LookupBatch, hash_key};
 use crate::entry::{EntryRef, Lookup};
 use crate::filter::Filter;
 use crate::index::{Index, Inserted};
-use crate::pending::{PendingCommit, Stamp};
 use crate::shard::{Shard, Shards};
+use crate::stamp::Stamp;
+use crate::versions::Versions;
 
 /// The versions of the rows changed since a checkpoint. Readers and writers use it at the same time through `&self`.
 pub struct Memtable {
@@ -67,11 +67,6 @@ impl Memtable {
     /// if the stamp is below the row's newest one.
     pub fn insert(&self, key: &[u8], stamp: Lsn, value: Option<&[u8]>, horizon: impl Fn() -> Lsn) {
         self.put(key, stamp.into(), value, horizon);
-    }
-
-    /// A commit whose versions are inserted before it has a stamp: none of them is seen before it is published.
-    pub fn begin_pending(&self) -> PendingCommit<'_> {
-        PendingCommit::new(self, self.shards.mine().arena())
     }
 
     pub(crate) fn put(&self, key: &[u8], stamp: Stamp, value: Option<&[u8]>, horizon: impl Fn() -> Lsn) {

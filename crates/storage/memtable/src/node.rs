@@ -19,10 +19,10 @@ use std::mem::size_of;
 use std::ptr::NonNull;
 
 use seawall_sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, Ordering, fence};
-use seawall_sync::{hint, thread};
 
 use crate::arena::{Arena, LINE_BYTES};
 use crate::entry::{EntryHeader, EntryRef};
+use crate::spin::spin;
 
 /// Keys in a node, at most.
 pub(crate) const FANOUT: usize = 64;
@@ -514,12 +514,6 @@ fn mask(bytes: usize) -> u64 {
 
 fn common_bytes(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
-}
-
-/// Waits a moment for the holder of a latch; if it takes longer, it may need this core.
-pub(crate) fn spin(spins: &mut u32) {
-    *spins += 1;
-    if *spins < 64 { hint::spin_loop() } else { thread::yield_now() }
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@
 use seawall_types::Lsn;
 
 use crate::builder::MemtableBuilder;
-use crate::cursor::{Cursor, Versions};
+use crate::cursor::Cursor;
 use crate::memtable::Memtable;
+use crate::versions::Versions;
 
 /// A source, and its next row.
 struct Source<'m> {
