@@ -56,9 +56,9 @@ use seawall_sync::thread;
 use seawall_types::PageId;
 
 use crate::chunk::{ChunkPlan, ChunkStatistics};
-use crate::error::TreeError;
+use crate::error::{ImageLogError, TreeError};
 use crate::image_compression::{ImageCompression, ImagePacker};
-use crate::image_log::{ImageLog, ImageLogError, ImagePiece, PIECE_BYTES, PieceTally, StoredImage};
+use crate::image_log::{ImageLog, ImagePiece, PIECE_BYTES, PieceTally, StoredImage};
 use crate::in_place::{InPlaceWrite, write};
 use crate::page::{Page, PageKind};
 use crate::page_file::{PageFile, PageImage};

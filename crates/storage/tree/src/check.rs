@@ -450,9 +450,10 @@ mod tests {
     use seawall_types::Lsn;
 
     use super::*;
+    use crate::page::PAGE_FILE_PATH;
     use crate::page::tests::format_of;
     use crate::page::{InteriorBuilder, Page, Row, encode_leaf};
-    use crate::page_file::{PAGE_FILE_PATH, PageFile, PageImage};
+    use crate::page_file::{PageFile, PageImage};
     use crate::space_map::SpaceMap;
 
     fn leaf(page: u64, keys: &[&[u8]]) -> Page {

@@ -26,6 +26,7 @@ use crate::page::{
     PageDamage, PageFormat, PageReference, SharedImage, encode_extent, extent_pages, seal, with_children,
 };
 use crate::page_file::PageFile;
+use crate::recovery_file::EXCESS_PAGES_PER_THREAD;
 use crate::space_map::{PageRun, SpaceMap};
 use crate::tree::Tree;
 
@@ -33,9 +34,9 @@ use crate::tree::Tree;
 const PAGES_TAKEN_AT_ONCE: usize = 16;
 /// Pages after which one of several threads tells the others what it has used.
 const PAGES_TOLD_AT_ONCE: usize = 8;
-/// Pages by which each of several threads may exceed the budget: those that it has not told of, the leaf at hand, the one
-/// that it is joined with, and the pages above them, of a tree of ten levels.
-pub(crate) const EXCESS_PAGES_PER_THREAD: usize = PAGES_TOLD_AT_ONCE + 2 + 10;
+// What one of several threads may have beyond the budget: pages that it has not told of, the leaf at hand, the one that it is
+// joined with, and the pages above them, of a tree of ten levels.
+const _: () = assert!(PAGES_TOLD_AT_ONCE + 2 + 10 <= EXCESS_PAGES_PER_THREAD);
 
 /// What a chunk changes, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

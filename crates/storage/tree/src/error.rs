@@ -2,11 +2,9 @@
 
 use std::io;
 
-use seawall_types::PageId;
+use seawall_types::{Lsn, PageId};
 
-use crate::image_log::ImageLogError;
-use crate::page::{PageDamage, PageFormat};
-use crate::page_file::PAGE_FILE_PATH;
+use crate::page::{PAGE_FILE_PATH, PageDamage, PageFormat};
 use crate::superblock::SuperblockError;
 
 /// Why the tree could not be read, changed or opened.
@@ -146,4 +144,34 @@ impl TreeError {
             | TreeError::Unwritable { .. } => false,
         }
     }
+}
+
+/// Why images could not be put into the log, or read from it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageLogError {
+    /// There is no room for more log. Nothing is lost, and it may be tried again.
+    #[error("no space left for page images in the log")]
+    Full {
+        /// The disk's answer.
+        source: io::Error,
+    },
+    /// The log takes no more records.
+    #[error("page images cannot be put into the log: {cause}")]
+    Closed {
+        /// Why.
+        cause: String,
+    },
+    /// The images cannot be read.
+    #[error(
+        "the recovery file says that page images are in the log from {start} to {end}, and they cannot be read there: {cause}"
+    )]
+    Unreadable {
+        /// Where they should start.
+        start: Lsn,
+        /// Where they should end.
+        end: Lsn,
+        /// What is wrong.
+        cause: String,
+    },
 }

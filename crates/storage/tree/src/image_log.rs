@@ -14,12 +14,10 @@
 //! or recycled. Chunks that are applied while the log is being replayed, before anybody can append, go to the recovery
 //! file.
 
-use std::io;
-
 use seawall_codec::checksum::Crc32c;
 use seawall_types::{Lsn, PageId, TimelineId};
 
-use crate::error::TreeError;
+use crate::error::{ImageLogError, TreeError};
 use crate::superblock::Superblock;
 
 /// A record holds stored images of about so many bytes: few enough not to hold up those who commit meanwhile.
@@ -73,36 +71,6 @@ pub struct AppendedPiece {
     pub start: Lsn,
     /// Where it ends.
     pub end: Lsn,
-}
-
-/// Why images could not be put into the log, or read from it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ImageLogError {
-    /// There is no room for more log. Nothing is lost, and it may be tried again.
-    #[error("no space left for page images in the log")]
-    Full {
-        /// The disk's answer.
-        source: io::Error,
-    },
-    /// The log takes no more records.
-    #[error("page images cannot be put into the log: {cause}")]
-    Closed {
-        /// Why.
-        cause: String,
-    },
-    /// The images cannot be read.
-    #[error(
-        "the recovery file says that page images are in the log from {start} to {end}, and they cannot be read there: {cause}"
-    )]
-    Unreadable {
-        /// Where they should start.
-        start: Lsn,
-        /// Where they should end.
-        end: Lsn,
-        /// What is wrong.
-        cause: String,
-    },
 }
 
 /// A log that takes page images.

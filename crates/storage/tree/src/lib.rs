@@ -52,13 +52,14 @@ pub use check::{CheckSummary, CheckWalk, Damage, DamageKind};
 pub use chunk::{ChunkPlan, ChunkStatistics};
 pub use cursor::{Direction, LeafCursor, LeafPosition, ParentPage};
 pub use cut::CutPlan;
-pub use error::TreeError;
+pub use error::{ImageLogError, TreeError};
 pub use image_compression::{ImageCompression, UnknownImageCompression};
 pub use image_log::{
-    AppendedPiece, ImageLog, ImageLogError, ImagePiece, ImageSource, ImageSpan, NoImageSource, StoredImage,
+    AppendedPiece, ImageLog, ImagePiece, ImageSource, ImageSpan, NoImageSource, StoredImage,
 };
 pub use merge::{Change, DivisibleSource, Merge, MergeSource};
-pub use page_file::{PAGE_FILE_PATH, PageFile, PageImage, ReadCounts};
+pub use page::PAGE_FILE_PATH;
+pub use page_file::{PageFile, PageImage, ReadCounts};
 pub use published::{PublishedPages, ROOT_PAGE};
 pub use recovery_file::RECOVERY_FILE_PATH;
 pub use space_map::{PageRun, SpaceMapView, map_page_of, pages_per_map};

@@ -11,14 +11,16 @@
 //! next one under the same parent. The walk is in `edit`, the building of leaves in `rows`, of parents in `children`.
 //! Several threads can do it, each with changes of its own: `parts`.
 
+mod bounds;
 mod children;
 mod edit;
 mod parts;
 mod read;
 mod rows;
 
+pub(crate) use bounds::Bounds;
 pub(crate) use children::ChildList;
-pub(crate) use edit::{Bounds, Edits, edit_tree};
+pub(crate) use edit::{Edits, edit_tree};
 pub use parts::{DivisibleSource, Merge};
 pub(crate) use rows::RowSet;
 

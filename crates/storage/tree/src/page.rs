@@ -44,6 +44,9 @@ pub use reference::{PageMark, PageReference};
 /// The longest row key: a table id and 4096 bytes. Small pages hold less, see [`PageFormat::max_key_bytes`].
 pub const ROW_KEY_BYTES_MAX: usize = 8 + 4096;
 
+/// Path of the page file in the database's directory.
+pub const PAGE_FILE_PATH: &str = "pages";
+
 /// What all pages of one database have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageFormat {

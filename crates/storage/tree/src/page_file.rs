@@ -23,13 +23,10 @@ use seawall_types::PageId;
 
 use crate::error::TreeError;
 use crate::page::{
-    EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, Page, PageDamage, PageFormat, PageMark,
-    PageReference, SharedImage, append_encrypted, decrypt_extent, decrypt_page, stored_mark,
-    take_extent_envelope,
+    EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, PAGE_FILE_PATH, Page, PageDamage,
+    PageFormat, PageMark, PageReference, SharedImage, append_encrypted, decrypt_extent, decrypt_page,
+    stored_mark, take_extent_envelope,
 };
-
-/// Path of the page file in the database's directory.
-pub const PAGE_FILE_PATH: &str = "pages";
 
 /// One call writes at most so many slices; Linux takes 1024.
 const SLICES_PER_WRITE: usize = 256;

@@ -34,7 +34,6 @@ use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_keys::Cipher;
 use seawall_types::{DatabaseId, PageId};
 
-use crate::chunk::EXCESS_PAGES_PER_THREAD;
 use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImageUnpacker};
 use crate::image_log::{ImageSource, ImageSpan, PieceTally, StoredImage};
@@ -59,6 +58,8 @@ const COPY_BYTES: usize = 1 << 20;
 const GROWTH_BYTES: u64 = 1 << 20;
 /// Pages that a chunk may have beyond its budget and a quarter of it.
 const EXCESS_PAGES: u64 = 64;
+/// Pages by which each of several threads that build a chunk may exceed its budget.
+pub(crate) const EXCESS_PAGES_PER_THREAD: usize = 20;
 /// A region has at least so many images: fewer are not worth a thread.
 const REGION_IMAGES_MIN: usize = 32;
 /// Page numbers are smaller: even of the largest pages, the file then has fewer than 2^62 bytes.

@@ -6,7 +6,7 @@ use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
 use super::*;
 use crate::merge::{Change, MergeSource};
-use crate::page_file::PAGE_FILE_PATH;
+use crate::page::PAGE_FILE_PATH;
 use crate::space_map::pages_per_map;
 use crate::superblock::{Encryption, PageProtection, TreeMarks};
 use crate::tree::TreeAccess;

@@ -10,12 +10,13 @@ use seawall_types::{Lsn, PageId};
 
 use super::*;
 use crate::cursor::{Direction, LeafCursor};
+use crate::page::PAGE_FILE_PATH;
 use crate::page::tests::format_of;
 use crate::page::{
     Child, ExtentHeader, InteriorBuilder, LeafBuilder, Page, PageMark, PageReference, Row, RowKey,
     encode_extent, extent_pages, shortest_separator, stored_mark,
 };
-use crate::page_file::{PAGE_FILE_PATH, PageFile, PageImage};
+use crate::page_file::{PageFile, PageImage};
 use crate::published::{Overlay, ROOT_PAGE};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -13,6 +13,7 @@
 
 use seawall_types::PageId;
 
+use super::bounds::{Bounds, bounds_of};
 use super::children::{ChildList, EditedNode, Fill, Home, NodeEdit, build_interiors};
 use super::read::{expect_level, interior_of, leaf_of, read_child, read_child_within};
 use super::rows::RowSet;
@@ -20,15 +21,6 @@ use crate::chunk::{ChunkBuilder, renumbered};
 use crate::error::TreeError;
 use crate::page::{Child, InteriorView, LeafView, Page, RowKey, encode_leaf};
 use crate::published::{ROOT, ROOT_PAGE};
-
-/// The keys a page may hold.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds<'a> {
-    /// The smallest.
-    pub(crate) lower: RowKey<'a>,
-    /// All are below; `None` at the right end of the tree.
-    pub(crate) upper: Option<RowKey<'a>>,
-}
 
 /// What is done to the tree, in key order.
 pub(crate) trait Edits {
@@ -312,13 +304,6 @@ fn only(child: Child, lower: &[u8]) -> ChildList {
     let mut entries = ChildList::default();
     entries.push(RowKey::from(lower), child);
     entries
-}
-
-pub(super) fn bounds_of<'a>(view: &InteriorView<'a>, index: usize, bounds: Bounds<'a>) -> Bounds<'a> {
-    Bounds {
-        lower: view.lower_fence(index).unwrap_or(bounds.lower),
-        upper: view.upper_fence(index).or(bounds.upper),
-    }
 }
 
 /// Frees everything below a page, but not the page itself.

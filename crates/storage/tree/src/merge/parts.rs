@@ -27,8 +27,9 @@ use std::panic::resume_unwind;
 use seawall_sync::{Mutex, thread};
 use seawall_types::{Lsn, PageId};
 
+use super::bounds::{Bounds, bounds_of};
 use super::children::{ChildList, NodeEdit};
-use super::edit::{Bounds, EditedLeaves, Edits, Walk, bounds_of, edit_tree};
+use super::edit::{EditedLeaves, Edits, Walk, edit_tree};
 use super::read::{LeafParent, interior_of, leaf_parent};
 use super::rows::RowSet;
 use super::{Change, ChangedRows, MergeSource, merge_into};

@@ -2,7 +2,7 @@
 
 use seawall_types::PageId;
 
-use super::edit::{Bounds, bounds_of};
+use super::bounds::{Bounds, bounds_of};
 use crate::error::TreeError;
 use crate::page::{Child, InteriorView, LeafView, Page, PageDamage, RowKey};
 use crate::published::ROOT;
