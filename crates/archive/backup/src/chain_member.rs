@@ -11,11 +11,11 @@ use seawall_codec::checksum::Crc64;
 use seawall_engine::{BackupBase, BackupParent};
 
 use crate::catalog::StoredBackup;
-use crate::dependencies::RequiredObject;
 use crate::error::BackupError;
 use crate::manifest::{CutShort, Manifest, RunInfo, RunKind};
 use crate::object_names;
 use crate::progress::Progress;
+use crate::required_object::RequiredObject;
 
 /// A backup, or what one that was cut short has.
 #[derive(Clone, Debug, PartialEq, Eq)]

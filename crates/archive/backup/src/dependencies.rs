@@ -7,7 +7,7 @@
 //! A manifest that cannot be read is an error, and nothing is expired then: whoever does not know what a backup needs must not
 //! remove anything.
 
-use seawall_archive::{ArchiveError, ObjectName, Repository, System};
+use seawall_archive::{ArchiveError, Repository, System};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::chain_member::{ChainMember, cut_short_below};
@@ -15,6 +15,7 @@ use crate::error::BackupError;
 use crate::manifest::Manifest;
 use crate::manifest::postgresql::{PartInfo, PostgreSqlManifest};
 use crate::object_names;
+use crate::required_object::RequiredObject;
 
 /// The dependencies of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,17 +44,6 @@ pub struct BackupDependencies {
     pub parent: Option<String>,
     /// Names of those that were cut short and are a part of it.
     pub cut_short: Vec<String>,
-}
-
-/// An object of a backup.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequiredObject {
-    /// Its name.
-    pub name: ObjectName,
-    /// Bytes of its content, before compression.
-    pub bytes: u64,
-    /// CRC-64/NVME of these.
-    pub checksum: u64,
 }
 
 /// What the backup `id` with this manifest needs.

@@ -30,10 +30,12 @@ mod inventory;
 mod lineage;
 mod manifest;
 pub mod object_names;
+mod options;
 mod progress;
 mod reach;
 mod removal_mark;
 mod repository_archive;
+mod required_object;
 mod reservation;
 mod restore;
 mod resume;
@@ -45,18 +47,20 @@ pub mod timelines;
 mod upload;
 mod verify;
 
-pub use back_up::{BackupOptions, BackupProgress, BackupStart, BackupStep, back_up};
+pub use back_up::{BackupProgress, BackupStep, back_up};
 pub use catalog::{StoredBackup, StoredBackups, backups, databases};
-pub use dependencies::{BackupDependencies, RequiredObject};
+pub use dependencies::BackupDependencies;
 pub use drill::{DrillPhases, DrillReport, drill};
 pub use error::BackupError;
 pub use inventory::{Inventory, LogFile, TimelineLog, UnfinishedBackup};
 pub use lineage::{LogStretch, TimelineLineage};
 pub use manifest::postgresql::{BadFile, PartInfo, PostgreSqlManifest};
 pub use manifest::{CutShort, Manifest, RunInfo, RunKind};
+pub use options::{BackupOptions, BackupStart};
 pub use progress::Progress;
 pub use removal_mark::put_unless_given_up;
 pub use repository_archive::RepositoryArchive;
+pub use required_object::RequiredObject;
 pub use restore::{RestoreProgress, RestoreReport, RestoreRequest, restore};
 pub use retention::{
     ExpireError, ExpireProgress, ExpireReport, Expiry, KeepReason, KeptBackup, KeptLog, LogReason,

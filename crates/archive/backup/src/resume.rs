@@ -28,12 +28,12 @@ use seawall_engine::{Backup, BackupParent, BackupReach, BegunBackup};
 use seawall_types::Lsn;
 use seawall_wal::{HEADER_BYTES, LogGeometry, TimelineHistory};
 
-use crate::back_up::{BackupOptions, BackupStart};
 use crate::catalog::{StoredBackup, StoredBackups, backups};
 use crate::chain_member::{ChainMember, chain_of, read_progress};
 use crate::error::BackupError;
 use crate::manifest::{CutShort, Manifest};
 use crate::object_names;
+use crate::options::{BackupOptions, BackupStart};
 use crate::progress::Progress;
 use crate::stored_log::StoredLog;
 

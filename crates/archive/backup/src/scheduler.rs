@@ -18,9 +18,10 @@ use seawall_io::Clock;
 use seawall_types::{DatabaseId, Lsn};
 use seawall_wal::TimelineHistory;
 
-use crate::back_up::{BackupOptions, back_up};
+use crate::back_up::back_up;
 use crate::catalog::{StoredBackup, backups};
 use crate::error::BackupError;
+use crate::options::BackupOptions;
 use crate::timelines::Timelines;
 
 /// How a scheduler takes backups.

@@ -12,7 +12,7 @@ use object_store::{Certificate, ClientOptions, ObjectStore, RetryConfig};
 use seawall_io::OsDisk;
 
 use crate::error::ArchiveError;
-use crate::repository::RepositoryOptions;
+use crate::options::RepositoryOptions;
 use crate::store::ObjectStorage;
 use crate::store::file::FileStorage;
 use crate::store::remote::RemoteStorage;

@@ -18,16 +18,12 @@ use std::fmt;
 
 use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
 
-use crate::envelope::{Header, ObjectKind, Packer, Packing};
-use crate::error::ArchiveError;
-use crate::layout;
 use crate::name::{LogFileName, SegmentPlace};
-use crate::repository::Repository;
-use crate::system::System;
 
 const TITLE: &str = "Seawall archive gap";
 const VERSION: u32 = 1;
-const TEXT_BYTES_MAX: u64 = 8 << 10;
+/// No record is longer.
+pub(crate) const TEXT_BYTES_MAX: u64 = 8 << 10;
 const REASON_CHARACTERS_MAX: usize = 1000;
 
 /// A stretch of a timeline that is not in the archive, on purpose.
@@ -74,7 +70,7 @@ impl Gap {
 }
 
 impl GapRecord {
-    fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let Gap { first, last } = self.gap;
         let words: Vec<&str> = self.reason.split_whitespace().collect();
         let reason: String = words.join(" ").chars().take(REASON_CHARACTERS_MAX).collect();
@@ -86,7 +82,7 @@ impl GapRecord {
         text.seal()
     }
 
-    fn decode(bytes: &[u8]) -> Result<GapRecord, TextProblem> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<GapRecord, TextProblem> {
         let mut text = TextReader::open(bytes, TITLE, VERSION)?;
         let (first, last) = (text.field("first")?, text.field("last")?);
         let gap = Gap::parse(&format!("{first}-{last}")).ok_or(TextProblem::Value("first and last"))?;
@@ -94,58 +90,6 @@ impl GapRecord {
         let reason = text.field("reason")?.to_owned();
         text.end()?;
         Ok(GapRecord { gap, noticed_micros, reason })
-    }
-}
-
-impl Repository {
-    /// Puts on record that segments are missing. One that is on record already is fine.
-    ///
-    /// # Errors
-    /// As [`Repository::push`], but for `OtherContent`.
-    pub fn record_gap(&self, system: System, record: &GapRecord) -> Result<(), ArchiveError> {
-        let header = Header {
-            timeline: Some(record.gap.first.timeline),
-            created_micros: record.noticed_micros,
-            ..Header::unpacked(ObjectKind::GapRecord, system, record.gap.to_string())
-        };
-        let packed = Packer::new(Packing::default()).pack(header, record.encode().as_bytes());
-        match self.put(&layout::gap(system, record.gap), &packed) {
-            // Recorded before, at another moment or for another reason, and the answer or the reminder was lost.
-            Ok(_) | Err(ArchiveError::OtherContent { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The gaps of a system, in their order.
-    ///
-    /// # Errors
-    /// `RepositoryGone`, `OtherRepository` or `Store`.
-    pub fn gaps(&self, system: System) -> Result<Vec<Gap>, ArchiveError> {
-        let directory = layout::gaps(system);
-        let mut gaps = self.entries(&directory, |entry| Gap::parse(entry.path.strip_prefix(&directory)?))?;
-        gaps.sort();
-        Ok(gaps)
-    }
-
-    /// When and why a gap was left.
-    ///
-    /// # Errors
-    /// As [`Repository::fetch`].
-    pub fn read_gap(&self, system: System, gap: Gap) -> Result<GapRecord, ArchiveError> {
-        let path = layout::gap(system, gap);
-        let damaged =
-            |problem: String| ArchiveError::Damaged { object: self.storage.location(&path), problem };
-        let (header, _) = self.read_header(&path)?;
-        if header.plain_bytes > TEXT_BYTES_MAX {
-            return Err(damaged(format!("a record of {} bytes", header.plain_bytes)));
-        }
-        let mut text = Vec::new();
-        self.fetch_path(&path, system, &gap.to_string(), &mut text)?;
-        let record = GapRecord::decode(&text).map_err(|problem| damaged(problem.to_string()))?;
-        if record.gap != gap {
-            return Err(damaged(format!("it is the record of {}", record.gap)));
-        }
-        Ok(record)
     }
 }
 

@@ -28,6 +28,7 @@ mod gap;
 mod layout;
 mod name;
 mod object_name;
+mod options;
 mod repository;
 mod repository_header;
 mod segment;
@@ -47,9 +48,9 @@ pub use error::ArchiveError;
 pub use gap::{Gap, GapRecord};
 pub use name::{LogFileName, SegmentPlace};
 pub use object_name::{ObjectName, ObjectPlace};
+pub use options::RepositoryOptions;
 pub use repository::{
-    ContentSink, KeyInForce, LeftRing, Pushed, Repository, RepositoryOptions, RequestStatistics, Rotated,
-    Rotation,
+    ContentSink, KeyInForce, LeftRing, Pushed, Repository, RequestStatistics, Rotated, Rotation,
 };
 pub use repository_header::RepositoryHeader;
 pub use seawall_codec::compression::Compression;

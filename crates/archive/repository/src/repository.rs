@@ -9,6 +9,7 @@
 //! What is where if a process dies in between: an object is there as a whole or not at all, and a push that is repeated finds
 //! it and returns quietly. Nothing is ever overwritten, so a repository may lie in a bucket with object lock.
 
+mod gaps;
 mod keys;
 mod objects;
 mod presence;
@@ -24,8 +25,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use seawall_codec::sealed_text::TextProblem;
-use seawall_io::{Clock, Disk, OsRandom, Random, SystemClock};
-use seawall_keys::{MasterKey, RepositoryKey};
+use seawall_io::{Clock, Disk, Random};
+use seawall_keys::RepositoryKey;
 use seawall_types::TimelineId;
 
 use crate::connect::connect;
@@ -33,45 +34,18 @@ use crate::envelope::{HEADER_BYTES, Header, Packed, UnpackError, Unpacker, open_
 use crate::error::ArchiveError;
 use crate::layout;
 use crate::name::LogFileName;
+use crate::options::RepositoryOptions;
 use crate::repository_header::{RepositoryHeader, Seal, TEXT_BYTES_MAX};
 use crate::segment::Description;
 use crate::store::file::FileStorage;
 use crate::store::listing::shown;
-use crate::store::retry::{RetryPolicy, retry};
+use crate::store::retry::retry;
 use crate::store::{ObjectEntry, ObjectStorage, Put, StoreCause, StoreError};
 use crate::system::System;
 use crate::url::RepositoryUrl;
 
 /// An object that was damaged on its way is good when it is fetched again; one that is damaged where it lies is not.
 const FETCHES_OF_DAMAGED: u32 = 2;
-
-/// How a repository is opened.
-#[derive(Clone, Debug)]
-pub struct RepositoryOptions {
-    /// Where the master key comes from, if the repository is (or shall be) encrypted.
-    pub master_key: Option<MasterKey>,
-    /// Credentials of the store, by the names that its own tools give them in the environment; they come before those in the
-    /// environment.
-    pub credentials: BTreeMap<String, String>,
-    /// How long requests that fail in passing are tried again.
-    pub retry: RetryPolicy,
-    /// The clock.
-    pub clock: Arc<dyn Clock>,
-    /// Randomness for keys, nonces and names.
-    pub random: Arc<dyn Random>,
-}
-
-impl Default for RepositoryOptions {
-    fn default() -> RepositoryOptions {
-        RepositoryOptions {
-            master_key: None,
-            credentials: BTreeMap::new(),
-            retry: RetryPolicy::default(),
-            clock: Arc::new(SystemClock),
-            random: Arc::new(OsRandom),
-        }
-    }
-}
 
 /// What became of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 
 use crate::error::SettingsError;
 use crate::known::{CREDENTIALS, Known, find, sections};
-use crate::settings::{Origin, Setting};
+use crate::setting::{Origin, Setting};
 
 /// Where the file is, if none is named.
 pub(crate) const DIRECTORY: &str = "/etc/seawall";

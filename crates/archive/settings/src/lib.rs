@@ -17,10 +17,12 @@
 mod error;
 mod file;
 mod known;
+mod setting;
 mod settings;
 mod values;
 
 pub use error::SettingsError;
 pub use known::{KNOWN, Kind, Known, Unset, known};
-pub use settings::{KeyOf, Listed, Names, Origin, Settings};
+pub use setting::Origin;
+pub use settings::{KeyOf, Listed, Names, Settings};
 pub use values::{parse_bytes, parse_compression, parse_time};

@@ -13,62 +13,11 @@ use seawall_keys::MasterKey;
 use crate::error::SettingsError;
 use crate::file::{self, Content, Credential, shown};
 use crate::known::{KNOWN, Kind, Known, Unset, known};
+use crate::setting::{Origin, Setting};
 use crate::values::{parse_bytes, parse_compression, parse_time};
 
 /// The environment variable that names the file.
 const FILE_VARIABLE: &str = "SEAWALL_CONFIG";
-
-/// Where a value is from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// An option of the command line.
-    Option(String),
-    /// A variable of the environment.
-    Environment(String),
-    /// A line of the file.
-    File {
-        /// The file.
-        path: String,
-        /// The first one is 1.
-        line: usize,
-    },
-    /// Nobody has set it.
-    Default,
-}
-
-impl Origin {
-    pub(crate) fn file(path: &Path, line: usize) -> Origin {
-        Origin::File { path: path.display().to_string(), line }
-    }
-
-    /// The level, for programs.
-    pub fn level(&self) -> &'static str {
-        match self {
-            Origin::Option(_) => "option",
-            Origin::Environment(_) => "environment",
-            Origin::File { .. } => "file",
-            Origin::Default => "default",
-        }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Origin::Option(name) | Origin::Environment(name) => formatter.write_str(name),
-            Origin::File { path, line } => write!(formatter, "{path}, line {line}"),
-            Origin::Default => formatter.write_str("default"),
-        }
-    }
-}
-
-/// What is set, and where.
-#[derive(Clone, Debug)]
-pub(crate) struct Setting {
-    /// One, or several of a list.
-    pub(crate) texts: Vec<String>,
-    pub(crate) origin: Origin,
-}
 
 /// Settings of one level, by their paths.
 type Level = BTreeMap<&'static str, Setting>;

@@ -6,9 +6,10 @@ use seawall_archive::{Repository, StoredName, StoredObject, System};
 
 use super::objects::Examined;
 use super::{Finding, FindingKind, SystemFacts};
-use crate::dependencies::{BackupDependencies, RequiredObject};
+use crate::dependencies::BackupDependencies;
 use crate::error::BackupError;
 use crate::object_names;
+use crate::required_object::RequiredObject;
 
 /// What is known of an object of a backup.
 #[derive(Debug)]

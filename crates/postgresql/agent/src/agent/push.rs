@@ -23,6 +23,7 @@
 
 mod destination;
 mod end;
+mod failure;
 pub(super) mod gaps;
 mod limits;
 mod pending_copies;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::failure::Failure;
 use super::limits::OPTIONAL_MEMORY_BYTES;
-use super::work::Failure;
 use crate::log_line::log_line;
 
 /// Rests after uploads that failed because of the store: from the first to the longest, doubling.

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use seawall_archive::LogFileName;
 
 use super::Pusher;
+use super::failure::Failure;
 use super::queue::Task;
-use super::work::Failure;
 use crate::log_line::log_line;
 use crate::spool::GapNote;
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use super::destination::{Capacity, Destination};
-use super::work::Failure;
+use super::failure::Failure;
 use crate::protocol::Answer;
 use crate::spool::FileIdentity;
 use jobs::{Job, Jobs, Stage};

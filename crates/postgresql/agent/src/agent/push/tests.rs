@@ -1,7 +1,7 @@
 //! Uploads, with repositories in directories, and with such as fail or hang.
 
+use super::failure::Failure;
 use super::queue::{Choice, Task};
-use super::work::Failure;
 use super::*;
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;

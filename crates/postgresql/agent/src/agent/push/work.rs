@@ -9,9 +9,10 @@ use std::io::Read;
 use std::path::Path;
 
 use seawall_archive::{
-    ArchiveError, Expected, LogFileName, Packed, Packer, SegmentError, StoreCause, TimelineId, identify,
+    ArchiveError, Expected, LogFileName, Packed, Packer, SegmentError, TimelineId, identify,
 };
 
+use super::failure::Failure;
 use super::limits::{Limits, WorkerSlot};
 use super::queue::{Source, Task};
 use crate::agent::Shared;
@@ -25,17 +26,6 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// How long they mostly are.
 const SEGMENT_BYTES: u64 = 16 << 20;
 
-/// Why a file is not archived.
-#[derive(Debug)]
-pub(super) struct Failure {
-    /// For PostgreSQL's log.
-    pub(super) message: String,
-    /// Other files would fare no better now.
-    pub(super) is_of_store: bool,
-    /// The store asks for fewer requests.
-    pub(super) is_too_much: bool,
-}
-
 /// Why there is nothing to put.
 #[derive(Debug)]
 pub(super) enum Unprepared {
@@ -47,24 +37,6 @@ pub(super) enum Unprepared {
 impl From<Failure> for Unprepared {
     fn from(failure: Failure) -> Unprepared {
         Unprepared::Failed(failure)
-    }
-}
-
-impl Failure {
-    pub(super) fn of_file(message: String) -> Failure {
-        Failure { message, is_of_store: false, is_too_much: false }
-    }
-
-    fn of(error: &ArchiveError) -> Failure {
-        let cause = match error {
-            ArchiveError::Store(error) => Some(error.cause),
-            _ => None,
-        };
-        Failure {
-            message: error.to_string(),
-            is_of_store: cause.is_some() || error.asks_for_reopening(),
-            is_too_much: cause == Some(StoreCause::Busy),
-        }
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use super::end::{Required, Worker};
+use super::failure::Failure;
 use super::queue::{Choice, Outcome, Task};
-use super::work::{self, Failure, Prepared, Unprepared};
+use super::work::{self, Prepared, Unprepared};
 use super::{Pusher, State};
 use crate::agent::semaphore::Permit;
 use crate::log_line::log_line;
