@@ -198,7 +198,7 @@ impl Engine {
         self.release(frozen);
         self.forget_reclaimed(state, frozen, &reclaim)?;
         let reclaimed = u64::try_from(reclaim.len()).expect("a count fits into 64 bits");
-        if self.log.is_some() {
+        if self.log.written().is_some() {
             // The other copy still has the redo point before this one, and needs segments that are about to go: it
             // must be of use when this one is damaged.
             self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
@@ -234,7 +234,7 @@ impl Engine {
 
     /// Makes the log durable past every commit in the memtable: see the module.
     fn flush_for_merge(&self, frozen: &Frozen) -> Result<(), Error> {
-        if self.log.is_none() || sabotaged(Defect::PagesBeforeLog) {
+        if self.log.written().is_none() || sabotaged(Defect::PagesBeforeLog) {
             return Ok(());
         }
         self.log()?.flush_until(frozen.end)?;
@@ -247,7 +247,7 @@ impl Engine {
     fn note_end_of_log(&self, frozen: &Frozen) -> Result<(), Error> {
         let current = self.redo.superblock();
         let superblock = Superblock { log_end: frozen.end.max(current.log_end), ..current };
-        if self.log.is_none() || superblock.log_end == current.log_end {
+        if self.log.written().is_none() || superblock.log_end == current.log_end {
             return Ok(());
         }
         self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
@@ -375,7 +375,7 @@ impl Engine {
         match self.tree.failure() {
             Some(_) => self.lifecycle.stop(crate::error::chain(error)),
             // Images could not be put into the log.
-            None if self.log.as_ref().is_some_and(|log| log.poison_cause().is_some()) => {
+            None if self.log.written().is_some_and(|log| log.poison_cause().is_some()) => {
                 self.lifecycle.stopped_error()
             }
             None => Error::tree(error),

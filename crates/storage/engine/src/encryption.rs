@@ -122,7 +122,7 @@ impl Engine {
         // One rotation at a time; and `close`, after which the directory may be somebody else's, waits for it.
         let lock = self.lifecycle.keep_directory();
         self.lifecycle.check_open()?;
-        if self.log.is_none() {
+        if self.log.written().is_none() {
             return Err(Error::ReadOnly);
         }
         assert!(lock.is_some(), "an open database has its directory locked");

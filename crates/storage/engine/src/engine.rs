@@ -12,7 +12,7 @@ use seawall_sync::atomic::AtomicU64;
 use seawall_sync::{Mutex, RwLock};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::Lsn;
-use seawall_wal::{Log, OpenLog};
+use seawall_wal::Log;
 
 use crate::archiver::Archivers;
 use crate::background::BackgroundThreads;
@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::in_doubt::InDoubtTransactions;
 use crate::inspect::counters::Counters;
 use crate::lifecycle::Lifecycle;
+use crate::log::engine_log::EngineLog;
 use crate::log::observer::EngineObserver;
 use crate::options::{Background, Options};
 use crate::pacing::Pacing;
@@ -43,10 +44,7 @@ use crate::transaction::recent_commits::RecentCommits;
 pub(crate) struct Engine {
     pub(crate) environment: Environment,
     pub(crate) options: Options,
-    /// `None` when read-only.
-    pub(crate) log: Option<Arc<OpenLog>>,
-    /// Where the log ended when a read-only database was opened.
-    end_of_log: Lsn,
+    pub(crate) log: Arc<EngineLog>,
     pub(crate) tree: Arc<Tree>,
     /// Of an encrypted database.
     pub(crate) keys: Option<DatabaseKeys>,
@@ -81,9 +79,8 @@ pub(crate) struct Engine {
 pub(crate) struct Parts {
     pub(crate) environment: Environment,
     pub(crate) options: Options,
-    pub(crate) log: Option<Arc<OpenLog>>,
+    pub(crate) log: Arc<EngineLog>,
     pub(crate) observer: Arc<EngineObserver>,
-    pub(crate) end_of_log: Lsn,
     pub(crate) image_log_bytes: Arc<AtomicU64>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) keys: Option<DatabaseKeys>,
@@ -105,7 +102,7 @@ impl Engine {
         let lifecycle = Lifecycle::new(
             &**disk,
             parts.directory_lock,
-            parts.log.clone(),
+            Arc::clone(&parts.log),
             Arc::clone(locks),
             Arc::clone(protected),
         );
@@ -131,7 +128,6 @@ impl Engine {
             environment: parts.environment,
             options: parts.options,
             log: parts.log,
-            end_of_log: parts.end_of_log,
             tree: parts.tree,
             keys: parts.keys,
         }
@@ -147,17 +143,17 @@ impl Engine {
 
     /// The log, of a database that takes writes.
     pub(crate) fn log(&self) -> Result<&Log, Error> {
-        self.log.as_deref().map(|log| &**log).ok_or(Error::ReadOnly)
+        self.log.written().ok_or(Error::ReadOnly)
     }
 
     /// End of what is logged.
     pub(crate) fn appended(&self) -> Lsn {
-        self.log.as_ref().map_or(self.end_of_log, |log| log.appended())
+        self.log.appended()
     }
 
     /// End of what is durable.
     pub(crate) fn flushed(&self) -> Lsn {
-        self.log.as_ref().map_or(self.end_of_log, |log| log.flushed())
+        self.log.flushed()
     }
 
     /// Everything stamped at most this is visible.

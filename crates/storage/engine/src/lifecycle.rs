@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 use seawall_io::{DirectoryLock, Disk};
 use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_sync::{Mutex, MutexGuard};
-use seawall_wal::OpenLog;
+use seawall_wal::Log;
 
 use crate::error::Error;
 use crate::in_doubt::protected::Protected;
+use crate::log::engine_log::EngineLog;
 use crate::moved::KnownPlace;
 use crate::transaction::lock_table::LockTable;
 
@@ -18,8 +19,8 @@ pub(crate) struct Lifecycle {
     closed: AtomicBool,
     /// Why no more writes are taken: the tree could not be written.
     stopped: OnceLock<String>,
-    /// Takes no more writes when one of its own has failed. `None` when read-only.
-    log: Option<Arc<OpenLog>>,
+    /// Takes no more writes when one of its own has failed.
+    log: Arc<EngineLog>,
     locks: Arc<LockTable>,
     protected: Arc<Protected>,
     /// Kept until the engine goes, after `log`; given up early by `close`.
@@ -32,7 +33,7 @@ impl Lifecycle {
     pub(crate) fn new(
         disk: &dyn Disk,
         directory_lock: Box<dyn DirectoryLock>,
-        log: Option<Arc<OpenLog>>,
+        log: Arc<EngineLog>,
         locks: Arc<LockTable>,
         protected: Arc<Protected>,
     ) -> Lifecycle {
@@ -54,7 +55,7 @@ impl Lifecycle {
     pub(crate) fn check_writable(&self) -> Result<(), Error> {
         self.check_open()?;
         self.check_not_stopped()?;
-        self.log.as_ref().map(|_| ()).ok_or(Error::ReadOnly)
+        self.log.written().map(|_| ()).ok_or(Error::ReadOnly)
     }
 
     /// `Stopped` after a failed write.
@@ -64,7 +65,7 @@ impl Lifecycle {
     }
 
     fn log_failure(&self) -> Option<&str> {
-        self.log.as_ref().and_then(|log| log.poison_cause())
+        self.log.written().and_then(Log::poison_cause)
     }
 
     /// The error of a database that takes no more writes.

@@ -1,8 +1,9 @@
-//! The engine and its log, beside commits: holds of those who need old log (`hold`), flushes in time and spare segments
-//! (`keeper`), the removal of segments that nobody needs (`cleaner`), and the reaction to the log's news (`observer`). Records,
+//! The engine and its log, beside commits: whether the engine writes it (`engine_log`), holds of those who need old log
+//! (`hold`), flushes in time and spare segments (`keeper`), the removal of segments that nobody needs (`cleaner`), and the reaction to the log's news (`observer`). Records,
 //! segments and flushes are in crate `wal`.
 
 pub(crate) mod cleaner;
+pub(crate) mod engine_log;
 pub(crate) mod hold;
 pub(crate) mod keeper;
 pub(crate) mod observer;

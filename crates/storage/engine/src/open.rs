@@ -22,6 +22,7 @@ use crate::engine::{Engine, Parts};
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::inspect::statistics::published::forget_earlier;
+use crate::log::engine_log::EngineLog;
 use crate::log::observer::EngineObserver;
 use crate::log::setup::{LogSetup, tree_options};
 use crate::options::{OpenMode, Options};
@@ -162,7 +163,7 @@ impl Engine {
         let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
         engine.take_up_log_holds();
         engine.prepare_archivers()?;
-        if engine.log.is_some() && !engine.is_manual() {
+        if engine.log.written().is_some() && !engine.is_manual() {
             engine.start_background().inspect_err(|_| engine.stop_background())?;
             if engine.view().unmerged().is_some() {
                 engine.background.want_checkpoint();
@@ -178,7 +179,7 @@ impl Engine {
         }
         self.stop_background();
         let merged = match self.lifecycle.check_not_stopped() {
-            Ok(()) if self.log.is_some() && self.has_changes() => {
+            Ok(()) if self.log.written().is_some() && self.has_changes() => {
                 self.checkpoint(crate::checkpoint::statistics::Trigger::Close).map(|_| ())
             }
             not_stopped => not_stopped,
@@ -189,7 +190,7 @@ impl Engine {
         }
         // Commits that passed the mark before it was set are in the log now, or refused: the directory is let go only
         // when nobody here can write to it any more.
-        let closed = match &self.log {
+        let closed = match self.log.written() {
             Some(log) => log.close().map_err(Error::from),
             None => Ok(()),
         };
@@ -341,10 +342,10 @@ pub(crate) fn open_existing(
             Some(timeline::begin(&setup, &tree, superblock, end, new)?)
         }
     };
-    let log = log.map(Arc::new);
+    let log = Arc::new(log.map_or_else(|| EngineLog::only_read(end_of_log), EngineLog::written_to));
     let image_log_bytes = Arc::default();
-    if let (Some(log), PageProtection::LogImages) = (&log, options.checkpoint.page_protection) {
-        let images = LogImages::new(Arc::clone(log), Arc::clone(&image_log_bytes));
+    if log.written().is_some() && options.checkpoint.page_protection == PageProtection::LogImages {
+        let images = LogImages::new(Arc::clone(&log), Arc::clone(&image_log_bytes));
         tree.protect_in_log(Arc::new(images)).map_err(|error| Error::tree(&error))?;
     }
     let engine = Engine::assemble(Parts {
@@ -355,7 +356,6 @@ pub(crate) fn open_existing(
         options,
         log,
         observer,
-        end_of_log,
         image_log_bytes,
         tree,
         keys,

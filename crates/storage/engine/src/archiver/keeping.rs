@@ -62,7 +62,7 @@ pub(crate) fn check_archives(archives: &[ArchiveOptions]) -> Result<(), Error> {
 impl Engine {
     /// Makes an archiver for each archive of the options. Starts nothing.
     pub(crate) fn prepare_archivers(&self) -> Result<(), Error> {
-        if self.log.is_none() || self.options.archives.is_empty() {
+        if self.log.written().is_none() || self.options.archives.is_empty() {
             return Ok(());
         }
         let made = self.options.archives.iter().map(|options| self.new_archiver(options).map(Arc::new));
@@ -230,7 +230,7 @@ impl Engine {
     pub(crate) fn archive_at_close(&self) {
         for archiver in self.archivers.all().iter().filter(|archiver| archiver.is_held()) {
             let deadline = self.clock().monotonic() + archiver.close_patience;
-            let is_flushed = || self.log.as_ref().is_some_and(|log| log.flush_until(log.appended()).is_ok());
+            let is_flushed = || self.log.written().is_some_and(|log| log.flush_until(log.appended()).is_ok());
             let tried = match archiver.settle() && is_flushed() {
                 true => self.archive_with(archiver, deadline).map(drop),
                 false => Ok(()),

@@ -17,22 +17,28 @@ use seawall_tree::{
     TreeError,
 };
 use seawall_types::Lsn;
-use seawall_wal::{LogError, LogReader, OpenLog, PageImageEntry, PageImages, Record};
+use seawall_wal::{Log, LogError, LogReader, PageImageEntry, PageImages, Record};
 
 use crate::encryption::log_cipher;
 use crate::error::chain;
+use crate::log::engine_log::EngineLog;
 
 /// Appends images to the log.
 #[derive(Debug)]
 pub(crate) struct LogImages {
-    log: Arc<OpenLog>,
+    log: Arc<EngineLog>,
     /// Bytes of all records so far.
     appended_bytes: Arc<AtomicU64>,
 }
 
 impl LogImages {
-    pub(crate) fn new(log: Arc<OpenLog>, appended_bytes: Arc<AtomicU64>) -> LogImages {
+    pub(crate) fn new(log: Arc<EngineLog>, appended_bytes: Arc<AtomicU64>) -> LogImages {
         LogImages { log, appended_bytes }
+    }
+
+    fn log(&self) -> Result<&Log, ImageLogError> {
+        let cause = || "this process does not write the log".to_owned();
+        self.log.written().ok_or_else(|| ImageLogError::Closed { cause: cause() })
     }
 }
 
@@ -44,16 +50,17 @@ impl ImageLog for LogImages {
             compression: image.compression,
         });
         let mut record = PageImages::prepare(piece.chunk, piece.number, entries, &piece.bytes);
-        let appended = self.log.append(&mut record, |_| Ok::<_, Infallible>(())).map_err(refused)?;
+        let log = self.log()?;
+        let appended = log.append(&mut record, |_| Ok::<_, Infallible>(())).map_err(refused)?;
         let Ok((span, ())) = appended;
-        let bytes = self.log.geometry().payload_between(span.start, span.end);
+        let bytes = log.geometry().payload_between(span.start, span.end);
         // Relaxed: an estimate that nothing is ordered by.
         self.appended_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Ok(AppendedPiece { timeline: self.log.timeline(), start: span.start, end: span.end })
+        Ok(AppendedPiece { timeline: log.timeline(), start: span.start, end: span.end })
     }
 
     fn flush(&self, end: Lsn) -> Result<(), ImageLogError> {
-        self.log.flush_until(end).map_err(refused)
+        self.log()?.flush_until(end).map_err(refused)
     }
 }
 

@@ -343,7 +343,7 @@ impl Engine {
                 self.lifecycle.check_open()?;
                 continue;
             }
-            let limit = self.log.as_ref().map(|_| self.flushed());
+            let limit = self.log.written().map(|_| self.flushed());
             let superblock = self.redo.superblock();
             // A checkpoint that failed at its end has left pages of which the superblock knows nothing until the next open.
             let is_of_the_pages = self.lifecycle.check_not_stopped().is_ok();
@@ -369,7 +369,7 @@ impl Engine {
         let held_from = || {
             // What is read after the database was closed says nothing about it: others may have it open.
             self.lifecycle.check_open()?;
-            let holds = self.log.as_ref().map(|log| log.holds());
+            let holds = self.log.written().map(|log| log.holds());
             Ok(held_log::held_from(superblock.redo_point, holds.as_ref().unwrap_or(&on_file)))
         };
         let (disk, keys) = (&self.environment.disk, self.keys.as_ref());

@@ -290,7 +290,7 @@ impl Engine {
 
     fn log_statistics(&self) -> LogStatistics {
         let (appended, flushed) = (self.appended(), self.flushed());
-        let Some(log) = &self.log else {
+        let Some(log) = self.log.written() else {
             return LogStatistics { appended, flushed, ..LogStatistics::default() };
         };
         let counted = log.statistics();
@@ -307,7 +307,7 @@ impl Engine {
     }
 
     fn segment_statistics(&self) -> SegmentStatistics {
-        let Some(log) = &self.log else { return SegmentStatistics::default() };
+        let Some(log) = self.log.written() else { return SegmentStatistics::default() };
         let (counted, (live, spare), unneeded) =
             (log.statistics(), log.count_segments(), log.count_unneeded());
         SegmentStatistics {
@@ -325,7 +325,7 @@ impl Engine {
     }
 
     fn transaction_statistics(&self) -> TransactionStatistics {
-        let waiting_for_log = self.log.as_ref().map_or(0, |log| log.waiting_count());
+        let waiting_for_log = self.log.written().map_or(0, |log| log.waiting_count());
         TransactionStatistics {
             visible: self.visible(),
             commits_in_flight: self.queue.in_flight(),
@@ -362,7 +362,7 @@ impl Engine {
             database: superblock.database,
             encrypted: superblock.encryption != Encryption::None,
             page_bytes: u64::from(superblock.page_bytes),
-            page_protection: match &self.log {
+            page_protection: match self.log.written() {
                 Some(_) => self.options.checkpoint.page_protection,
                 None => superblock.protection,
             },

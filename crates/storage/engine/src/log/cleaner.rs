@@ -32,7 +32,7 @@ const FILES_AT_CLOSE: u32 = 32;
 impl Engine {
     /// A checkpoint has ended, and both copies of the superblock say so.
     pub(crate) fn clean_log_up_to(&self, redo_point: Lsn) -> Result<(), Error> {
-        let Some(log) = &self.log else { return Ok(()) };
+        let Some(log) = self.log.written() else { return Ok(()) };
         if self.is_manual() {
             return log.retain_from(redo_point).map(|_| ()).map_err(Error::from);
         }
@@ -43,7 +43,7 @@ impl Engine {
 
     /// The last of it, within bounds.
     pub(crate) fn clean_log_at_close(&self) {
-        let Some(log) = self.log.as_ref().filter(|log| !self.is_manual() && log.needs_clean_up()) else {
+        let Some(log) = self.log.written().filter(|log| !self.is_manual() && log.needs_clean_up()) else {
             return;
         };
         let mut left = FILES_AT_CLOSE;
@@ -89,7 +89,7 @@ impl Engine {
     /// After a crash, the copy of the superblock that is not in force may have an older redo point, and needs segments from
     /// there on should the other copy be damaged: before they go, it is written anew. Then there may be segments to clean up.
     fn take_up_redo_point(&self) -> Result<u64, Error> {
-        let Some(log) = &self.log else { return Ok(0) };
+        let Some(log) = self.log.written() else { return Ok(0) };
         let _turn = self.checkpoint_turn.take();
         let redo_point = self.redo.point();
         if log.would_free(redo_point) {
@@ -103,7 +103,7 @@ impl Engine {
 
     /// Segments that are left to clean up.
     fn clean_one_batch(&self) -> Result<u64, Error> {
-        let Some(log) = self.log.as_ref().filter(|log| log.needs_clean_up()) else { return Ok(0) };
+        let Some(log) = self.log.written().filter(|log| log.needs_clean_up()) else { return Ok(0) };
         let mut begun = self.clock().monotonic();
         let cleaned = log.clean_up(&mut || {
             let worked = self.clock().monotonic().saturating_sub(begun);

@@ -61,7 +61,7 @@ impl Drop for LogHold {
     fn drop(&mut self) {
         if self.lifetime == HoldLifetime::Process
             && !self.position.is_over()
-            && let Some(log) = &self.engine.log
+            && let Some(log) = self.engine.log.written()
         {
             log.forget_hold(&self.name, &self.position);
             self.engine.background.want_cleaning();
@@ -127,7 +127,7 @@ impl Engine {
     }
 
     pub(crate) fn log_holds(&self) -> Result<Vec<HoldInfo>, Error> {
-        match &self.log {
+        match self.log.written() {
             Some(log) => Ok(log.holds()),
             None => {
                 let database = self.redo.superblock().database;
@@ -146,7 +146,7 @@ impl Engine {
 
     /// Permanent holds of former processes slow writers as before.
     pub(crate) fn take_up_log_holds(&self) {
-        let Some(log) = &self.log else { return };
+        let Some(log) = self.log.written() else { return };
         for hold in log.holds() {
             if let Ok(position) = log.find_hold(&hold.name) {
                 self.pacing.slow_writers_for(&hold.options, &position);

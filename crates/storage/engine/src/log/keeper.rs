@@ -49,7 +49,7 @@ impl IdleLog {
 impl Engine {
     /// The thread that flushes.
     pub(crate) fn keep_log(&self) {
-        let (background, Some(log)) = (&self.background, &self.log) else { return };
+        let (background, Some(log)) = (&self.background, self.log.written()) else { return };
         let mut idle = IdleLog::new(log.appended(), self.clock().monotonic());
         loop {
             let seen = background.log_work.read();
@@ -88,7 +88,7 @@ impl Engine {
 
     /// The thread that makes segments.
     pub(crate) fn keep_segments(&self) {
-        let (background, Some(log)) = (&self.background, &self.log) else { return };
+        let (background, Some(log)) = (&self.background, self.log.written()) else { return };
         loop {
             let seen = background.segment_work.read();
             if background.stopping() {

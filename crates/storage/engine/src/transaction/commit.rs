@@ -135,7 +135,7 @@ impl Engine {
     /// What the ticket stands for is applied: it becomes visible when it is as durable as it asks.
     pub(crate) fn applied(&self, ticket: Ticket, stamp: Lsn, durability: Durability) {
         self.queue.applied(ticket, durability);
-        match (durability, &self.log) {
+        match (durability, self.log.written()) {
             // Before anybody sees it, and after the apply, for which others wait: copying may have to wait for the file system.
             (Durability::Async, Some(log)) => self.queue.mirrored_until(log.mirror_until(stamp)),
             // A flush that came before the rows were applied could not make the commit visible: nobody else will.

@@ -20,10 +20,10 @@ impl Engine {
             return;
         }
         // A commit ahead may be `Sync` and nobody be waiting for its flush: its handle may be held unwaited.
-        if let Some(log) = &self.log {
+        if let Some(log) = self.log.written() {
             log.request_flush(log.appended());
         }
-        let give_up = || self.log.as_ref().is_none_or(|log| log.poison_cause().is_some());
+        let give_up = || self.log.written().is_none_or(|log| log.poison_cause().is_some());
         self.queue.wait_visible(stamp, give_up);
     }
 
