@@ -1,4 +1,4 @@
-//! What tests of several crates need: skips that are seen, waits that end, ports of their own.
+//! What tests of several crates need: skips that are seen, waits that end, ports of their own, programs of others.
 //!
 //! ```text
 //!   a test --> Need::skip --> standard error, past the test harness
@@ -11,10 +11,12 @@
 //! * No test skips silently: what it needs has a name, and a machine can be made to insist on it.
 //! * No wait of a test is without a limit.
 
+mod install;
 mod port;
 mod skip;
 mod wait;
 
+pub use install::install;
 pub use port::Port;
 pub use skip::Need;
 pub use wait::{PATIENCE, wait_for, wait_until, wait_until_within};
