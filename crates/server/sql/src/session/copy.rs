@@ -18,9 +18,6 @@ use crate::parse::statement::{Dml, ObjectName};
 use crate::parse::{Text, parse};
 use crate::schema::{Definition, Identity, Table};
 
-/// Bytes of data that are sent at a time.
-const CHUNK_BYTES: usize = 64 << 10;
-
 impl Session {
     pub(super) fn copy(&mut self, text: &Text, copy: &Copy, sink: &mut dyn Sink) -> SqlResult<String> {
         match &copy.place {
@@ -86,6 +83,10 @@ impl Session {
         sink.copy_out(i8::from(is_binary), names.len())?;
         let mut data = Vec::new();
         writer.begin(names.iter().copied(), &mut data)?;
+        if !is_binary && !data.is_empty() {
+            sink.copy_data(&data)?;
+            data.clear();
+        }
         let rows = self.copy_rows(&mut running, &mut writer, &mut data, sink)?;
         writer.end(&mut data);
         if !data.is_empty() {
@@ -120,10 +121,9 @@ impl Session {
                 }
                 writer.end_row(data);
                 rows += 1;
-                if data.len() >= CHUNK_BYTES {
-                    sink.copy_data(data)?;
-                    data.clear();
-                }
+                // A message for each row: drivers give what a message holds as a row.
+                sink.copy_data(data)?;
+                data.clear();
             }
             tables.finish_statement()
         })?;
