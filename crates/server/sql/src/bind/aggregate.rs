@@ -108,7 +108,7 @@ impl Binder<'_> {
         }
         let id = self.new_column();
         let of = TypeReference::of(result);
-        let fields: Vec<_> = super::types::result_columns(&call.function);
+        let fields: Vec<_> = super::types::result_columns(&call);
         if fields.len() > 1 {
             self.record_fields.insert(id, fields);
         }

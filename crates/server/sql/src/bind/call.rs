@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_values::system::{CastContext, FunctionKind, FunctionRow, OperatorRow, system};
+use seawall_values::system::{CastContext, FunctionKind, FunctionRow, OperatorRow, PG_CATALOG, system};
 use seawall_values::{
     Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, functions, oid, set_returning,
 };
@@ -12,6 +12,7 @@ use super::coerce::{Conversion, Polymorphic, conversion, polymorphic_types};
 use super::types::{array_of, element_of, is_polymorphic, type_name};
 use super::{Binder, constant};
 use crate::algebra::{Call, Expression, ExpressionKind, Written};
+use crate::catalog;
 use crate::session::functions::is_session_function;
 
 /// An argument as it was written: perhaps with a name.
@@ -34,6 +35,16 @@ pub(super) struct Chosen {
 pub(super) struct FunctionName {
     pub(super) schema: Option<String>,
     pub(super) name: String,
+}
+
+impl FunctionName {
+    /// The functions that may be meant.
+    fn functions(&self) -> &'static [FunctionRow] {
+        match self.schema.as_deref() {
+            Some("information_schema") => system().functions_in(catalog::information_schema(), &self.name),
+            _ => system().functions_named(&self.name),
+        }
+    }
 }
 
 impl std::fmt::Display for FunctionName {
@@ -71,7 +82,7 @@ impl Binder<'_> {
             // Functions of users do not exist; that of an unknown schema is another error.
             self.definitions.relation(Some(schema), "")?;
         }
-        let ways = ways(&name.name, &arguments, is_variadic);
+        let ways = ways(name.functions(), &arguments, is_variadic);
         let sources: Vec<Oid> = arguments.iter().map(|argument| argument.value.of.oid).collect();
         let candidates: Vec<Candidate> = ways
             .iter()
@@ -109,6 +120,11 @@ impl Binder<'_> {
         };
         let way = &ways[chosen.index];
         let mut chosen = self.complete(way, arguments, position)?;
+        if chosen.function.namespace != PG_CATALOG {
+            // PostgreSQL writes these in SQL: they have names of their own.
+            let source = format!("{}/{}", chosen.function.name, chosen.function.arguments.len());
+            Arc::make_mut(&mut chosen.function).source = source;
+        }
         if is_variadic && chosen.function.variadic == oid::ANY {
             takes_array(&mut chosen)?;
         }
@@ -386,10 +402,10 @@ fn signature(name: &str, arguments: &[Argument]) -> String {
 }
 
 /// All ways to call functions of this name with so many arguments.
-fn ways(name: &str, arguments: &[Argument], is_variadic: bool) -> Vec<Way> {
+fn ways(functions: &'static [FunctionRow], arguments: &[Argument], is_variadic: bool) -> Vec<Way> {
     let count = arguments.len();
     let mut ways = Vec::new();
-    for function in system().functions_named(name) {
+    for function in functions {
         if function.kind == FunctionKind::Procedure {
             continue;
         }

@@ -319,12 +319,19 @@ impl Binder<'_> {
             }
             Conversion::Function(function) => {
                 let call = cast_call(function, expression, -1, context, written)?;
+                let result = call.function.result;
                 // The names of objects are the session's to look up.
                 let kind = match is_session_function(&call.function.source) {
                     true => ExpressionKind::SessionCall(call),
                     false => ExpressionKind::Call(call),
                 };
-                Expression { kind, of, position }
+                // The function of a cast of smallint to oid gives an integer.
+                let made = TypeReference::of(result);
+                let call = Expression { kind, of: made, position };
+                match result == target {
+                    true => call,
+                    false => Expression { kind: ExpressionKind::Relabel(Box::new(call)), of, position },
+                }
             }
             Conversion::Elements => {
                 let (from, to) =

@@ -422,7 +422,7 @@ impl Binder<'_> {
             }
             // Functions that return records with names of their own.
             ExpressionKind::Call(call) | ExpressionKind::SessionCall(call) if value.of.oid == oid::RECORD => {
-                Ok(super::types::result_columns(&call.function))
+                Ok(super::types::result_columns(call))
             }
             ExpressionKind::Column(id) => Ok(self.record_fields.get(id).cloned().unwrap_or_default()),
             _ => Ok(Vec::new()),

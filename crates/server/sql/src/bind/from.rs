@@ -467,7 +467,7 @@ impl Binder<'_> {
         alias: Option<&TableAlias>,
         position: Option<u32>,
     ) -> SqlResult<Vec<(String, TypeReference)>> {
-        let outputs = super::types::result_columns(&call.function);
+        let outputs = super::types::result_columns(call);
         if !outputs.is_empty() {
             return Ok(outputs);
         }

@@ -1,7 +1,10 @@
 //! What is asked of types while statements are bound.
 
-use seawall_values::system::{FunctionRow, TypeRow, system};
+use seawall_values::system::{TypeRow, system};
 use seawall_values::{Oid, TypeReference, oid};
+
+use super::coerce::polymorphic_types;
+use crate::algebra::Call;
 
 /// `typcategory` of strings.
 pub(crate) const STRING: u8 = b'S';
@@ -37,9 +40,12 @@ pub(crate) fn element_of(oid: Oid) -> Option<Oid> {
     (row.element != 0 && is_array && oid != oid::INT2VECTOR && oid != oid::OIDVECTOR).then_some(row.element)
 }
 
-/// The columns of the result that a function names, with their types.
-pub(super) fn result_columns(function: &FunctionRow) -> Vec<(String, TypeReference)> {
-    function.result_columns().map(|(name, of)| (name.to_owned(), TypeReference::of(of))).collect()
+/// The columns of the result that a function names, with their types for these arguments.
+pub(super) fn result_columns(call: &Call) -> Vec<(String, TypeReference)> {
+    let arguments: Vec<Oid> = call.arguments.iter().map(|argument| argument.of.oid).collect();
+    let polymorphic = polymorphic_types(&arguments, &call.function.arguments).unwrap_or_default();
+    let of = |declared: Oid| TypeReference::of(polymorphic.resolve(declared).unwrap_or(declared));
+    call.function.result_columns().map(|(name, declared)| (name.to_owned(), of(declared))).collect()
 }
 
 /// The array type with these elements.
