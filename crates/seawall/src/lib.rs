@@ -43,19 +43,20 @@ pub mod xa;
 pub use seawall_codec::{key, value};
 pub use seawall_engine::{
     ArchiveGap, ArchiveOptions, ArchiveStatistics, ArchivedLog, AtLimit, AutomaticDecision, Background,
-    BulkLoad, CacheStatistics, CheckSummary, CheckpointDurations, CheckpointOptions, CheckpointStatistics,
-    CheckpointTotals, CommitHandle, DECISIONS_MAX, Damage, DamageKind, Database, DatabaseDirectory,
-    DatabaseInfo, DatabaseLog, DecisionReason, Direction, Durability, Effect, Environment, Error, FailedRule,
-    FormatOptions, HoldInfo, HoldKind, HoldLifetime, HoldOptions, ImageCompression, InDoubtAction,
-    InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation, KEY_BYTES_MAX, KeyRange, LentRow, LockWait,
-    LockedRow, LogArchive, LogArchiveError, LogChange, LogContent, LogFile, LogGap, LogHold, LogOptions,
-    LogOverview, LogRecordInfo, LogStatistics, MemoryOptions, MemtableStatistics, MetricSample, NewTimeline,
-    OpenMode, Options, PageProtection, PublishStatistics, PublishedStatistics, Range, Reader,
-    ReclaimStatistics, RecoveryOptions, RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics,
-    RestorePointInfo, RulesApplied, Savepoint, Scan, SegmentInfo, SegmentName, SegmentState,
-    SegmentStatistics, Snapshot, SnapshotStatistics, Statistics, Table, TableChange, TableInfo, Tables,
-    ThrottleReason, ThrottleStatistics, TimelineFork, TimelineHistory, Transaction, TransactionOptions,
-    TransactionStatistics, Trigger, TwoPhase, TwoPhaseStatistics, VALUE_BYTES_MAX, Verdict,
+    BulkLoad, CacheStatistics, CancelToken, CheckSummary, CheckpointDurations, CheckpointOptions,
+    CheckpointStatistics, CheckpointTotals, CircleMember, CommitHandle, DECISIONS_MAX, Damage, DamageKind,
+    Database, DatabaseDirectory, DatabaseInfo, DatabaseLog, DecisionReason, Direction, Durability, Effect,
+    Environment, Error, FailedRule, FormatOptions, HoldInfo, HoldKind, HoldLifetime, HoldOptions,
+    ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation, KEY_BYTES_MAX,
+    KeyRange, LentRow, LockMode, LockModes, LockTag, LockTarget, LockWait, LockedObject, LockedRow,
+    LogArchive, LogArchiveError, LogChange, LogContent, LogFile, LogGap, LogHold, LogOptions, LogOverview,
+    LogRecordInfo, LogStatistics, MemoryOptions, MemtableStatistics, MetricSample, NewTimeline, OpenMode,
+    Options, PageProtection, PublishStatistics, PublishedStatistics, Range, Reader, ReclaimStatistics,
+    RecoveryOptions, RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics, RestorePointInfo, RowLock,
+    RulesApplied, Savepoint, Scan, SegmentInfo, SegmentName, SegmentState, SegmentStatistics, SessionLocks,
+    Snapshot, SnapshotStatistics, Statistics, Table, TableChange, TableInfo, Tables, ThrottleReason,
+    ThrottleStatistics, TimelineFork, TimelineHistory, Transaction, TransactionOptions,
+    TransactionStatistics, Trigger, TwoPhase, TwoPhaseStatistics, VALUE_BYTES_MAX, Verdict, WaitingRequest,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

@@ -186,15 +186,15 @@ impl XaError {
     /// The number in `xa.h`.
     pub fn code(&self) -> i32 {
         match self {
-            XaError::RolledBack(Error::Deadlock) => 102,      // XA_RBDEADLOCK
-            XaError::RolledBack(Error::Locked { .. }) => 106, // XA_RBTIMEOUT
+            XaError::RolledBack(Error::Deadlock { .. }) => 102, // XA_RBDEADLOCK
+            XaError::RolledBack(Error::Locked { .. }) => 106,   // XA_RBTIMEOUT
             XaError::RolledBack(error) if error.is_retryable() => 107, // XA_RBTRANSIENT
-            XaError::RolledBack(_) => 100,                    // XA_RBROLLBACK
-            XaError::HeuristicCommit { .. } => 7,             // XA_HEURCOM
-            XaError::HeuristicRollback { .. } => 6,           // XA_HEURRB
-            XaError::Unknown { .. } => -4,                    // XAER_NOTA
-            XaError::Duplicate { .. } => -8,                  // XAER_DUPID
-            XaError::Retry(_) => 4,                           // XA_RETRY
+            XaError::RolledBack(_) => 100,                      // XA_RBROLLBACK
+            XaError::HeuristicCommit { .. } => 7,               // XA_HEURCOM
+            XaError::HeuristicRollback { .. } => 6,             // XA_HEURRB
+            XaError::Unknown { .. } => -4,                      // XAER_NOTA
+            XaError::Duplicate { .. } => -8,                    // XAER_DUPID
+            XaError::Retry(_) => 4,                             // XA_RETRY
             XaError::Unavailable(_) | XaError::Failed(_) => -7, // XAER_RMFAIL
         }
     }

@@ -82,6 +82,8 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario("locks_given_back_at_savepoints", 150, locks::given_back_at_savepoints),
         scenario("locks_in_doubt", 100, locks::in_doubt),
         scenario("locks_of_a_stopped_database", 60, locks::of_a_stopped_database),
+        scenario("locks_that_are_cancelled", 150, locks::that_are_cancelled),
+        scenario("locks_of_rows_and_objects", 150, locks::of_rows_and_objects),
         scenario("retention_against_writer_and_reader", 320, retention::against_writer_and_reader),
     ]
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engine::{
-    Background, Database, Durability, Error, Isolation, LockWait, LockedRow, Options, Table, Transaction,
-    TransactionOptions,
+    Background, Database, Durability, Error, Isolation, LockMode, LockModes, LockTag, LockWait, LockedRow,
+    Options, RowLock, Table, Transaction, TransactionOptions,
 };
 use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, SimulatedDisk};
 use seawall_sync::explored::{Timeouts, set_timeouts};
@@ -55,7 +55,7 @@ pub(crate) fn in_a_cycle(seed: u64) {
         })
         .collect();
     let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-    let victims = results.iter().filter(|result| matches!(result, Err(Error::Deadlock))).count();
+    let victims = results.iter().filter(|result| matches!(result, Err(Error::Deadlock { .. }))).count();
     let winners = results.iter().filter(|result| result.is_ok()).count();
     assert!(victims <= 1 && victims + winners == 3, "one cycle, one victim: {results:?}");
     assert_all_free(&database, &table, 3);
@@ -142,7 +142,7 @@ fn add_unless(
     let savepoint = transaction.savepoint();
     let added = match add(transaction, table, row) {
         Ok(added) => added,
-        Err(Error::Deadlock) => false,
+        Err(Error::Deadlock { .. }) => false,
         Err(other) => panic!("{other}"),
     };
     if added && !is_undone {
@@ -239,4 +239,100 @@ pub(crate) fn of_a_stopped_database(seed: u64) {
         assert!(matches!(waited, Err(Error::Stopped { .. })), "{waited:?}");
     }
     drop(database);
+}
+
+/// Threads wait for a row, some to share it, while another thread cancels them: each has the row or was cancelled, and no lock is left.
+pub(crate) fn that_are_cancelled(seed: u64) {
+    let disk = SimulatedDisk::new(seed);
+    let database = open(
+        &disk,
+        options()
+            .with(|options| options.transaction.lock_wait = LockWait::Timeout(Duration::from_secs(3600))),
+    );
+    let table = database.create_table("t").unwrap();
+    database.put(&table, [0], [0]).unwrap();
+    let mut holder = database.begin();
+    holder.lock_row_as(&table, [0], RowLock::Share, LockWait::NoWait).unwrap();
+    let sessions: Vec<Database> = (1..4).map(|number| database.new_numbered_session(number).0).collect();
+    let threads: Vec<_> = sessions
+        .iter()
+        .zip([RowLock::NoKeyUpdate, RowLock::Share, RowLock::Update])
+        .map(|(session, strength)| {
+            let (session, table) = (session.clone(), table.clone());
+            thread::spawn(move || {
+                let mut transaction = session.begin();
+                let wait = LockWait::Timeout(Duration::from_secs(3600));
+                match transaction.lock_row_as(&table, [0], strength, wait) {
+                    Ok(_) => transaction.commit().map(drop).unwrap(),
+                    Err(Error::Cancelled) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            })
+        })
+        .collect();
+    let canceller = {
+        let cancels: Vec<_> = sessions.iter().map(Database::cancel_token).collect();
+        thread::spawn(move || {
+            let cancelled = usize::try_from(seed % 3).unwrap() + 1;
+            cancels.iter().take(cancelled).for_each(|cancel| cancel.request());
+        })
+    };
+    if seed.is_multiple_of(2) {
+        canceller.join().unwrap();
+        holder.rollback();
+    } else {
+        holder.rollback();
+        canceller.join().unwrap();
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(database.statistics().transactions.locks_held, 0);
+    assert_all_free(&database, &table, 1);
+    drop(sessions);
+    database.close().unwrap();
+}
+
+/// Two threads share a row and both write it, each after a wait for an object that the other one may hold: at most one is refused at a
+/// time, and the other one goes on.
+pub(crate) fn of_rows_and_objects(seed: u64) {
+    let disk = SimulatedDisk::new(seed);
+    let database = open(&disk, options());
+    let table = database.create_table("t").unwrap();
+    database.put(&table, [0], [0]).unwrap();
+    let long = LockWait::Timeout(Duration::from_secs(3600));
+    let threads: Vec<_> = (1..4_i32)
+        .map(|number| {
+            let (session, locks) = database.new_numbered_session(number);
+            let table = table.clone();
+            thread::spawn(move || {
+                let object = |number: i32| LockTag { kind: 0, number: u64::from(number.unsigned_abs()) % 3 };
+                let mut transaction = session.begin();
+                let mut held = Vec::new();
+                let mut work = || -> Result<(), Error> {
+                    transaction.lock_row_as(&table, [0], RowLock::Share, long)?;
+                    for tag in [object(number), object(number + 1)] {
+                        locks.lock(tag, LockMode::Exclusive, long)?;
+                        held.push(tag);
+                    }
+                    let before = transaction.lock_row(&table, [0], long)?.value.unwrap()[0];
+                    transaction.put(&table, [0], [before + 1])
+                };
+                let worked = work().and_then(|()| transaction.commit().map(drop));
+                held.into_iter().for_each(|tag| locks.keep(tag, LockModes::default()));
+                match worked {
+                    Ok(()) => 1,
+                    Err(Error::Deadlock { circle }) => {
+                        assert_eq!(circle[0].session, number);
+                        0
+                    }
+                    Err(other) => panic!("{other}"),
+                }
+            })
+        })
+        .collect();
+    let counted: u8 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert!(counted >= 1, "one of them goes on");
+    assert_eq!(database.get(&table, [0]).unwrap(), Some(vec![counted]));
+    assert!(database.locked_objects().is_empty() && database.waiting_requests().is_empty());
+    assert_all_free(&database, &table, 1);
+    database.close().unwrap();
 }

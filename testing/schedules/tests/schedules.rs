@@ -53,6 +53,8 @@ mod explored {
         locks_given_back_at_savepoints
         locks_in_doubt
         locks_of_a_stopped_database
+        locks_that_are_cancelled
+        locks_of_rows_and_objects
         retention_against_writer_and_reader
     }
 

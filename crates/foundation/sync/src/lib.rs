@@ -23,12 +23,14 @@
 //!
 //! Start at [`WaitWord`], or, for schedules, at `explored::explore`.
 
+mod cancel;
 #[cfg(feature = "shuttle")]
 pub mod explored;
 #[cfg(not(feature = "shuttle"))]
 mod thread_number;
 mod wait;
 
+pub use cancel::CancelToken;
 pub use wait::WaitWord;
 
 #[cfg(not(feature = "shuttle"))]

@@ -11,6 +11,7 @@
 //! The handles on the right borrow the database and cost nothing.
 
 mod directory;
+mod locks;
 mod log;
 mod snapshot;
 mod tables;
@@ -18,6 +19,7 @@ mod transactions;
 mod two_phase;
 
 pub use directory::DatabaseDirectory;
+pub use locks::SessionLocks;
 pub use log::DatabaseLog;
 pub use snapshot::Snapshot;
 pub use tables::{TableInfo, Tables};

@@ -5,6 +5,8 @@ use seawall_keys::KeysError;
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::LogError;
 
+use crate::transaction::lock_view::CircleMember;
+
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -106,7 +108,13 @@ pub enum Error {
     },
     /// Waiting for the row would have closed a circle of transactions that wait for each other.
     #[error("deadlock: this transaction was chosen to give way; try it again")]
-    Deadlock,
+    Deadlock {
+        /// Who waited for whom: this transaction comes first, each waits for the next one, and the last for this one.
+        circle: Vec<CircleMember>,
+    },
+    /// The program has cancelled what the session of the transaction waits for ([`crate::Database::cancel_token`]).
+    #[error("the call was cancelled while it waited; the transaction is to be rolled back")]
+    Cancelled,
     /// The row is held by another transaction.
     #[error("the row is locked by another transaction, and {waited}; try the transaction again")]
     Locked {
@@ -515,7 +523,7 @@ impl Error {
             self,
             Error::Conflict { .. }
                 | Error::SnapshotCancelled { .. }
-                | Error::Deadlock
+                | Error::Deadlock { .. }
                 | Error::Locked { .. }
                 | Error::TableChanged { change: TableChange::Truncated | TableChange::Altered, .. }
         )

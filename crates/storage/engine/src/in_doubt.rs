@@ -50,7 +50,8 @@ use seawall_types::Lsn;
 
 use crate::catalog::OpenObject;
 use crate::error::Error;
-use crate::transaction::lock_table::{LockOwner, LockTable};
+use crate::transaction::lock::LockOwner;
+use crate::transaction::lock_table::LockTable;
 use age::Age;
 use decision_count::DecisionCount;
 use protected::Protected;

@@ -72,8 +72,8 @@ pub use catalog::Table;
 pub use catalog::reclaim_counters::ReclaimStatistics;
 pub use checkpoint::statistics::{CheckpointDurations, CheckpointStatistics, Trigger};
 pub use database::{
-    Database, DatabaseDirectory, DatabaseLog, Snapshot, TableInfo, Tables, TransactionSetting, Transactions,
-    TwoPhase,
+    Database, DatabaseDirectory, DatabaseLog, SessionLocks, Snapshot, TableInfo, Tables, TransactionSetting,
+    Transactions, TwoPhase,
 };
 pub use environment::Environment;
 pub use error::{Effect, Error, TableChange};
@@ -105,6 +105,7 @@ pub use recovery::restore::{
 pub use recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 pub use recovery::timeline::NewTimeline;
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use seawall_sync::CancelToken;
 pub use seawall_tree::{ImageCompression, PageProtection};
 pub use seawall_wal::{
     AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, SegmentName, SegmentState, TimelineFork,
@@ -113,7 +114,9 @@ pub use seawall_wal::{
 pub use snapshots::scan::{Direction, LentRow, Range, Scan};
 pub use transaction::Transaction;
 pub use transaction::commit::CommitHandle;
-pub use transaction::lock_table::LockWait;
+pub use transaction::lock_mode::{LockMode, LockModes, RowLock};
+pub use transaction::lock_view::{CircleMember, LockTag, LockTarget, LockedObject, WaitingRequest};
+pub use transaction::lock_wait::LockWait;
 pub use transaction::reader::Reader;
 pub use transaction::row_locks::LockedRow;
 pub use transaction::savepoint::Savepoint;

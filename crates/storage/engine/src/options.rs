@@ -7,7 +7,7 @@ use seawall_tree::{ImageCompression, PageProtection};
 
 use crate::archiver::log_archive::ArchiveOptions;
 use crate::in_doubt::rules::InDoubtRule;
-use crate::transaction::lock_table::LockWait;
+use crate::transaction::lock_wait::LockWait;
 
 /// How durable a commit is when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -13,7 +13,12 @@ pub(crate) mod admission;
 pub(crate) mod commit;
 pub(crate) mod commit_queue;
 pub(crate) mod commit_request;
+pub(crate) mod lock;
+pub(crate) mod lock_graph;
+pub(crate) mod lock_mode;
 pub(crate) mod lock_table;
+pub(crate) mod lock_view;
+pub(crate) mod lock_wait;
 pub(crate) mod locked_rows;
 pub(crate) mod memory;
 pub(crate) mod read_item;
@@ -47,7 +52,10 @@ use crate::snapshots::RegisteredSnapshot;
 use crate::snapshots::scan::{Direction, OwnRows, Range, Scan, note_lost_snapshot};
 use crate::transaction::commit::CommitHandle;
 use crate::transaction::commit_request::CommitRequest;
-use crate::transaction::lock_table::{LockOwner, LockRefused, LockWait};
+use crate::transaction::lock::LockOwner;
+use crate::transaction::lock_mode::{LockMode, LockModes};
+use crate::transaction::lock_table::LockRefused;
+use crate::transaction::lock_wait::LockPatience;
 use crate::transaction::locked_rows::LockedRows;
 use crate::transaction::memory::{LOCK_BYTES, MemoryShare, bytes};
 use crate::transaction::read_item::ReadItem;
@@ -62,7 +70,7 @@ use crate::transaction::write_set::WriteSet;
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) engine: Arc<Engine>,
-    session: Arc<Session>,
+    pub(crate) session: Arc<Session>,
     pub(crate) options: TransactionOptions,
     owner: LockOwner,
     snapshot: Option<RegisteredSnapshot>,
@@ -76,6 +84,8 @@ pub struct Transaction {
     pub(crate) depends_on: Lsn,
     pub(crate) writes: WriteSet,
     pub(crate) locks: Vec<u64>,
+    /// Locks that became stronger since the first savepoint, each with the modes that it had before.
+    stronger_locks: Vec<(u64, LockModes)>,
     pub(crate) locked_rows: LockedRows,
     /// Who is responsible for it.
     pub(crate) owner_name: Box<str>,
@@ -98,6 +108,9 @@ impl Transaction {
         options: TransactionOptions,
     ) -> Transaction {
         let owner = engine.locks.new_owner();
+        if let Some(session) = &session.waits.session {
+            session.begin_transaction(owner);
+        }
         let memory = MemoryShare::new(&engine.transaction_memory);
         Transaction {
             engine,
@@ -111,6 +124,7 @@ impl Transaction {
             depends_on: Lsn::ZERO,
             writes: WriteSet::default(),
             locks: Vec::new(),
+            stronger_locks: Vec::new(),
             locked_rows: LockedRows::default(),
             owner_name: Box::default(),
             touched: TouchedTables::default(),
@@ -187,7 +201,10 @@ impl Transaction {
         self.check_usable()?;
         row_key::check_sizes(key, value, self.engine.key_bytes_max())?;
         self.check_room(table, key, value)?;
-        let storage = self.lock_row_by(table, key, Transaction::lock_row_key_to_write)?;
+        let storage = match value {
+            Some(_) => self.lock_row_by(table, key, Transaction::lock_row_key_to_put)?,
+            None => self.lock_row_by(table, key, Transaction::lock_row_key_to_delete)?,
+        };
         let mut row_key = std::mem::take(&mut self.row_key);
         row_key::encode_into(&mut row_key, storage, key);
         self.writes.write(&row_key, value);
@@ -214,7 +231,8 @@ impl Transaction {
 
     /// What the transaction takes, as it is.
     fn memory_bytes(&self) -> u64 {
-        let locks = bytes(self.locks.len()) * LOCK_BYTES + self.locked_rows.memory_bytes();
+        let stronger = bytes(self.stronger_locks.len() * size_of::<(u64, LockModes)>());
+        let locks = bytes(self.locks.len()) * LOCK_BYTES + self.locked_rows.memory_bytes() + stronger;
         let writes =
             self.writes.memory_bytes() + self.touched.memory_bytes() + self.savepoints.memory_bytes();
         writes + self.reads.memory_bytes() + locks
@@ -445,7 +463,7 @@ impl Transaction {
     pub(crate) fn commit_request(&self) -> CommitRequest<'_> {
         CommitRequest {
             owner: self.owner,
-            lock_wait: self.options.lock_wait,
+            patience: self.session.waits.patience(self.options.lock_wait),
             tables: self.touched.depended_on(),
             definitions: self.touched.definitions(),
             altered: self.touched.altered(),
@@ -532,6 +550,7 @@ impl Transaction {
     }
 
     fn release_locks(&mut self) {
+        self.stronger_locks = Vec::new();
         self.engine.locks.release_all(self.owner, std::mem::take(&mut self.locks));
     }
 }
@@ -539,6 +558,9 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.give_up_all();
+        if let Some(session) = &self.session.waits.session {
+            session.end_transaction(self.owner);
+        }
         // The program may show what it has read in `update`: see there.
         self.engine.wait_visible(self.depends_on);
     }
@@ -570,13 +592,21 @@ impl Engine {
     }
 
     /// Takes one row lock for a transaction of one row.
-    pub(crate) fn lock_one(&self, owner: LockOwner, name: u64, wait: LockWait) -> Result<(), Error> {
-        self.locks.acquire(owner, name, wait).map(drop).map_err(|refused| self.lock_refused(refused))
+    pub(crate) fn lock_one(
+        &self,
+        owner: LockOwner,
+        name: u64,
+        mode: LockMode,
+        patience: LockPatience<'_>,
+    ) -> Result<(), Error> {
+        let acquired = self.locks.acquire(owner, name, mode, patience);
+        acquired.map(drop).map_err(|refused| self.lock_refused(refused))
     }
 
     pub(crate) fn lock_refused(&self, refused: LockRefused) -> Error {
         match refused {
-            LockRefused::Deadlock => Error::Deadlock,
+            LockRefused::Deadlock(circle) => Error::Deadlock { circle },
+            LockRefused::Cancelled => Error::Cancelled,
             LockRefused::Held => Error::Locked { waited: "the options say not to wait" },
             LockRefused::TimedOut => Error::Locked { waited: "waiting timed out" },
             LockRefused::Stopped => self.lifecycle.stopped_error(),

@@ -6,7 +6,8 @@ mod common;
 use std::time::Duration;
 
 use seawall_engine::{
-    Database, Error, Isolation, LockWait, LockedRow, Table, Transaction, TransactionOptions,
+    Database, Error, Isolation, LockMode, LockTag, LockTarget, LockWait, LockedRow, RowLock, Table,
+    Transaction, TransactionOptions,
 };
 use seawall_simulation::SimulatedDisk;
 use seawall_testing::wait_until;
@@ -174,4 +175,128 @@ fn a_locking_read_whose_statement_was_cancelled_says_so() {
     assert!(matches!(refused, Error::SnapshotCancelled { .. }), "{refused}");
     transaction.begin_statement().unwrap();
     assert_eq!(transaction.lock_row(&table, "k", LONG).unwrap().value.unwrap(), vec![2; 1000]);
+}
+
+#[test]
+fn rows_are_shared_by_strength_and_written_under_a_lock_of_their_key() {
+    let strengths = [RowLock::KeyShare, RowLock::Share, RowLock::NoKeyUpdate, RowLock::Update];
+    let (database, table) = open();
+    database.put(&table, "k", "old").unwrap();
+    for (held, one) in strengths.into_iter().enumerate() {
+        for (wanted, other) in strengths.into_iter().enumerate() {
+            let mut holder = begin(&database, Isolation::ReadCommitted);
+            holder.lock_row_as(&table, "k", one, LONG).unwrap();
+            let mut second = begin(&database, Isolation::ReadCommitted);
+            let got = second.try_lock_row_as(&table, "k", other).unwrap();
+            assert_eq!(got.is_some(), held + wanted < 3, "{other:?} beside {one:?}");
+        }
+        let mut holder = begin(&database, Isolation::ReadCommitted);
+        holder.lock_row_as(&table, "k", one, LONG).unwrap();
+        let put = database.with(LockWait::NoWait).put(&table, "k", one.eq(&RowLock::KeyShare).to_string());
+        assert_eq!(put.is_ok(), one == RowLock::KeyShare, "{one:?}");
+        let deleted = database.with(LockWait::NoWait).delete(&table, "k");
+        assert!(matches!(deleted, Err(Error::Locked { .. })), "{one:?}");
+        let row = holder.lock_row_as(&table, "k", RowLock::KeyShare, LONG).unwrap();
+        assert_eq!(row.value.unwrap(), b"true", "its newest version");
+    }
+    assert_eq!(database.statistics().transactions.locks_held, 0);
+}
+
+#[test]
+fn a_rollback_to_a_savepoint_leaves_a_lock_as_strong_as_it_was() {
+    let (database, table) = open();
+    database.put(&table, "k", "old").unwrap();
+    let mut transaction = begin(&database, Isolation::ReadCommitted);
+    transaction.lock_row_as(&table, "k", RowLock::KeyShare, LONG).unwrap();
+    let outer = transaction.savepoint();
+    transaction.put(&table, "k", "new").unwrap();
+    let inner = transaction.savepoint();
+    transaction.get_for_update(&table, "k").unwrap();
+    let others = |strength| {
+        let mut other = begin(&database, Isolation::ReadCommitted);
+        other.try_lock_row_as(&table, "k", strength).unwrap().is_some()
+    };
+    assert!(!others(RowLock::KeyShare));
+    transaction.rollback_to(&inner).unwrap();
+    assert!(others(RowLock::KeyShare) && !others(RowLock::Share));
+    transaction.rollback_to(&outer).unwrap();
+    assert!(others(RowLock::NoKeyUpdate) && !others(RowLock::Update));
+    drop(transaction);
+    assert!(others(RowLock::Update));
+}
+
+#[test]
+fn a_wait_for_a_row_or_an_object_ends_when_its_session_is_cancelled() {
+    let (database, table) = open();
+    let object = LockTag { kind: 1, number: 7 };
+    let (holder, of_holder) = database.new_numbered_session(1);
+    let (waiter, of_waiter) = database.new_numbered_session(2);
+    let mut holding = holder.begin();
+    holding.put(&table, "k", "held").unwrap();
+    of_holder.lock(object, LockMode::Exclusive, LONG).unwrap();
+    std::thread::scope(|scope| {
+        let table = &table;
+        for is_row in [true, false] {
+            waiter.cancel_token().clear();
+            let (waiter_of_row, of_waiter) = (waiter.clone(), of_waiter.clone());
+            let waiting = scope.spawn(move || match is_row {
+                true => waiter_of_row.with(LONG).begin().put(table, "k", "waited"),
+                false => of_waiter.lock(object, LockMode::Share, LONG),
+            });
+            wait_until("it to wait", || database.waiting_requests().len() == 1);
+            let seen = database.waiting_requests().remove(0);
+            assert_eq!((seen.session, &seen.blocked_by[..]), (2, &[1][..]));
+            match seen.target {
+                LockTarget::Row { .. } => assert!(is_row && seen.mode == LockMode::Exclusive),
+                LockTarget::Object(tag) => assert!(!is_row && tag == object && seen.mode == LockMode::Share),
+            }
+            waiter.cancel_token().request();
+            assert!(matches!(waiting.join().unwrap(), Err(Error::Cancelled)));
+        }
+    });
+    assert_eq!(database.locked_objects().iter().map(|held| held.session).collect::<Vec<_>>(), [1]);
+    of_holder.keep(object, Default::default());
+    assert_eq!(of_waiter.object_count(), 0);
+}
+
+#[test]
+fn a_circle_of_a_row_and_an_object_is_found_and_named() {
+    let (database, table) = open();
+    let object = LockTag { kind: 1, number: 7 };
+    let (first, of_first) = database.new_numbered_session(1);
+    let (second, of_second) = database.new_numbered_session(2);
+    let mut holding = first.with(LONG).begin();
+    holding.put(&table, "k", "held").unwrap();
+    of_second.lock(object, LockMode::AccessExclusive, LONG).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| of_first.lock(object, LockMode::Share, LONG));
+        wait_until("it to wait", || database.waiting_requests().len() == 1);
+        let refused = second.with(LONG).begin().put(&table, "k", "waited").unwrap_err();
+        let Error::Deadlock { circle } = refused else { panic!("{refused}") };
+        let sessions: Vec<i32> = circle.iter().map(|member| member.session).collect();
+        assert_eq!(sessions, [2, 1]);
+        assert_eq!(circle[1].target, LockTarget::Object(object));
+        of_second.keep(object, Default::default());
+        waiting.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_row_that_is_to_be_inserted_is_locked_unless_it_is_there() {
+    let (database, table) = open();
+    database.put(&table, "there", "old").unwrap();
+    let mut sharing = begin(&database, Isolation::ReadCommitted);
+    sharing.lock_row_as(&table, "there", RowLock::KeyShare, LONG).unwrap();
+    let mut inserting = begin(&database, Isolation::ReadCommitted);
+    assert_eq!(inserting.lock_new_row(&table, "there", LockWait::NoWait).unwrap().unwrap(), b"old");
+    assert_eq!(inserting.lock_new_row(&table, "new", LockWait::NoWait).unwrap(), None);
+    let mut other = begin(&database, Isolation::ReadCommitted);
+    assert!(other.try_lock_row_as(&table, "there", RowLock::NoKeyUpdate).unwrap().is_some());
+    assert!(other.try_lock_row_as(&table, "new", RowLock::Share).unwrap().is_none());
+    inserting.put(&table, "new", "1").unwrap();
+    inserting.commit().unwrap();
+    let mut another = begin(&database, Isolation::ReadCommitted);
+    another.delete(&table, "new").unwrap();
+    let refused = other.lock_new_row(&table, "new", LockWait::NoWait).unwrap_err();
+    assert!(matches!(refused, Error::Locked { .. }), "{refused}");
 }

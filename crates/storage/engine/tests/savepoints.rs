@@ -146,7 +146,7 @@ fn a_deadlock_after_a_savepoint_lets_the_other_transaction_go_on_and_then_this_o
             second.commit().unwrap();
         });
         wait_until("the second one to wait", || database.statistics().transactions.lock_waiters > 0);
-        assert!(matches!(first.put(table, "b", "first"), Err(Error::Deadlock)));
+        assert!(matches!(first.put(table, "b", "first"), Err(Error::Deadlock { .. })));
         second.join().unwrap();
     });
     first.rollback_to(&savepoint).unwrap();

@@ -31,7 +31,8 @@ pub fn sql_error(error: &Error) -> Box<SqlError> {
             SqlState::SERIALIZATION_FAILURE,
             "could not serialize access: a table was changed by another transaction",
         ),
-        Error::Deadlock => plain(SqlState::DEADLOCK_DETECTED, "deadlock detected"),
+        Error::Cancelled => plain(SqlState::QUERY_CANCELED, "canceling statement due to user request"),
+        Error::Deadlock { .. } => plain(SqlState::DEADLOCK_DETECTED, "deadlock detected"),
         Error::Locked { .. } => plain(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"),
         Error::SnapshotCancelled { .. } => with_words(SqlState::SNAPSHOT_TOO_OLD, "snapshot too old"),
         Error::TransactionFailed { .. } => plain(

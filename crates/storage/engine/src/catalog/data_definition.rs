@@ -10,6 +10,7 @@ use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, NameRow, ObjectRow, OpenObject, ReclaimRow, Table};
 use crate::error::Error;
+use crate::transaction::lock_mode::LockMode;
 use crate::transaction::{Transaction, no_such_table};
 
 /// Memory for the rows of one definition, with their locks.
@@ -188,7 +189,8 @@ impl Transaction {
         let key = catalog::reclaim_key(storage);
         // The checkpoint may have listed the storage, or be done with it: that is no conflict. It holds the lock while a
         // record enters the log, which no user has to know of.
-        self.lock_within(&key, self.options.lock_wait.at_least(LOG_APPEND))?;
+        let wait = self.options.lock_wait.at_least(LOG_APPEND);
+        self.lock_within(&key, LockMode::AccessExclusive, wait)?;
         self.writes.write(&key, Some(&row.encode()));
         Ok(())
     }

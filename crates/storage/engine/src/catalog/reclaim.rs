@@ -22,7 +22,9 @@ use crate::row_key;
 use crate::snapshots::scan::{self, Direction};
 use crate::snapshots::view::Frozen;
 use crate::transaction::commit_request::CommitRequest;
-use crate::transaction::lock_table::{LockWait, lock_name};
+use crate::transaction::lock_mode::LockMode;
+use crate::transaction::lock_table::lock_name;
+use crate::transaction::lock_wait::LockPatience;
 
 /// Pages that one chunk gives back when dropped tables are cut out: their bits are a few pages of the space map.
 const CUT_PAGES_MAX: u64 = 1 << 20;
@@ -135,7 +137,7 @@ impl Engine {
             for (storage, dropped) in batch {
                 let key = catalog::reclaim_key(*storage);
                 let name = lock_name(&key);
-                if self.lock_one(owner, name, LockWait::NoWait).is_err() {
+                if self.lock_one(owner, name, LockMode::AccessExclusive, LockPatience::NONE).is_err() {
                     continue;
                 }
                 if self.newest_stamp_after(&key, *dropped).is_some() {

@@ -9,7 +9,7 @@ use crate::catalog::Table;
 use crate::error::Error;
 use crate::options::{Durability, Isolation, TransactionOptions};
 use crate::transaction::Transaction;
-use crate::transaction::lock_table::LockWait;
+use crate::transaction::lock_wait::LockWait;
 
 /// A setting of transactions, for [`Database::with`].
 pub trait TransactionSetting {
@@ -152,7 +152,8 @@ impl<'a> Transactions<'a> {
     }
 
     fn write_one(&self, table: &Table, key: &[u8], value: Option<&[u8]>) -> Result<Lsn, Error> {
-        let written = self.database.engine().write_one(table, key, value, self.options);
+        let Database { engine, session } = self.database;
+        let written = engine.0.write_one(table, key, value, self.options, session);
         written.map(|stamp| self.database.observed(stamp))
     }
 }

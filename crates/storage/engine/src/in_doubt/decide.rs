@@ -26,7 +26,9 @@ use crate::transaction::admission::Logged;
 use crate::transaction::commit::with_builder;
 use crate::transaction::commit_request::CommitRequest;
 use crate::transaction::commit_request::{RowsToApply, VisitRow};
-use crate::transaction::lock_table::{LockWait, lock_name};
+use crate::transaction::lock_mode::RowLock;
+use crate::transaction::lock_table::lock_name;
+use crate::transaction::lock_wait::LockPatience;
 use crate::transaction::read_item::ReadItem;
 
 /// Rows that are put with a decision.
@@ -109,7 +111,7 @@ impl Engine {
     ) -> Result<Lsn, Error> {
         let (body, counter, mut room) = match outcome {
             Outcome::Commit => {
-                let room = self.admit_to_memtable(prepared.bytes, prepared.row_count)?;
+                let room = self.admit_to_memtable(prepared.bytes, prepared.row_count, LockPatience::NONE)?;
                 let body = self.read_prepared(prepared, prepare_stamp)?;
                 (Some(body), &self.in_doubt.counts.committed, room)
             }
@@ -213,28 +215,32 @@ impl Engine {
             let body = transaction.read_body(&self.tree, stamp)?;
             let prepare = checked_prepare(&body)?;
             let guards = Guards::decode(prepare.guards).map_err(|error| damaged_body(&error))?;
-            let (mut names, mut written) = (Vec::new(), Vec::new());
+            let (mut locks, mut written) = (Vec::new(), Vec::new());
             let (mut row_key, mut bytes) = (Vec::new(), 0_usize);
             for change in prepare.changes() {
                 let change = change.map_err(|error| damaged_body(&error))?;
                 change.copy_row_key(&mut row_key);
                 bytes += row_key.len() + change.value().map_or(0, <[u8]>::len);
-                names.push(lock_name(&row_key));
+                let strength = if change.value().is_some() { RowLock::NoKeyUpdate } else { RowLock::Update };
+                locks.push((lock_name(&row_key), strength));
                 written.push(row_key.clone());
             }
-            names.extend(guards.locked.iter().map(|row_key| lock_name(row_key)));
-            // Two rows of one transaction may share a lock.
-            names.sort_unstable();
-            names.dedup();
+            // How strongly is not on record. Nobody changes the row before the decision, and others may have locked it, too.
+            locks.extend(guards.locked.iter().map(|row_key| (lock_name(row_key), RowLock::Share)));
             if sabotaged(Defect::PreparedLocksForgotten) {
-                names.clear();
+                locks.clear();
             }
             let lock_owner = self.locks.new_owner();
-            for name in &names {
-                self.locks.acquire(lock_owner, *name, LockWait::NoWait).map_err(|_| {
-                    rows::damaged(stamp, "a row of it is a row of another in-doubt transaction, too")
-                })?;
+            for (name, strength) in &locks {
+                if !self.locks.adopt(lock_owner, *name, strength.mode()) {
+                    let problem = "a row of it is a row of another in-doubt transaction, too";
+                    return Err(rows::damaged(stamp, problem));
+                }
             }
+            // Two rows of one transaction may share a lock.
+            let mut names: Vec<u64> = locks.into_iter().map(|(name, _)| name).collect();
+            names.sort_unstable();
+            names.dedup();
             let objects: Vec<_> = guards.objects.iter().map(|id| self.objects.open(*id)).collect();
             objects.iter().for_each(|object| object.hold_in_doubt());
             let prepared = self.in_doubt.enter(NewPrepared {

@@ -29,7 +29,9 @@ use crate::options::Durability;
 use crate::row_key;
 use crate::snapshots::scan::{Direction, Range};
 use crate::transaction::commit_request::CommitRequest;
+use crate::transaction::lock_mode::LockMode;
 use crate::transaction::lock_table::lock_name;
+use crate::transaction::lock_wait::LockPatience;
 
 /// The system table.
 pub(crate) const DECISIONS: TableId = TableId::new(4);
@@ -188,9 +190,10 @@ impl Engine {
         names.sort_unstable();
         names.dedup();
         let owner = self.locks.new_owner();
+        let patience = LockPatience { wait: self.options.transaction.lock_wait, ..LockPatience::NONE };
         let mut held = Vec::new();
         let locked = names.iter().try_for_each(|name| {
-            self.lock_one(owner, *name, self.options.transaction.lock_wait)?;
+            self.lock_one(owner, *name, LockMode::AccessExclusive, patience)?;
             held.push(*name);
             Ok(())
         });

@@ -100,8 +100,9 @@ impl Transaction {
         let guarded = bytes + encoded_bytes;
         // What is in doubt has a copy of the rows and guards in its record.
         self.check_room_for(guarded + encoded_bytes)?;
-        let engine = Arc::clone(&self.engine);
-        let mut room = engine.admit_to_memtable(guarded, 0)?;
+        let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
+        let patience = session.waits.patience(self.options.lock_wait);
+        let mut room = engine.admit_to_memtable(guarded, 0, patience)?;
         with_builder(|builder| {
             let time_micros = self.engine.clock().wall_micros();
             builder.begin_prepare(time_micros, gid, &self.owner_name, &encoded);
@@ -219,7 +220,8 @@ mod tests {
     use crate::database::Database;
     use crate::environment::Environment;
     use crate::options::{Background, Isolation, Options, TransactionOptions};
-    use crate::transaction::lock_table::{LockOwner, LockWait};
+    use crate::transaction::lock::LockOwner;
+    use crate::transaction::lock_wait::LockWait;
 
     use super::*;
 

@@ -23,10 +23,10 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use seawall_sync::{Mutex, WaitWord};
+use seawall_sync::{CancelToken, Mutex, WaitWord};
 
 use crate::in_doubt::ranges::{End, RangeId, RangeMap};
-use crate::transaction::lock_table::LockOwner;
+use crate::transaction::lock::LockOwner;
 use crate::transaction::read_item::{ReadItem, range_of};
 
 /// Keys that are entered, taken out or looked for without a pause for others.
@@ -72,7 +72,7 @@ pub(crate) struct Protected {
     /// Transactions that have begun to count so far. Changed in the log's critical section only.
     counted: AtomicU64,
     keys: Mutex<Keys>,
-    changed: WaitWord,
+    changed: Arc<WaitWord>,
 }
 
 impl Protected {
@@ -228,8 +228,11 @@ impl Protected {
     }
 
     /// Waits until something is no longer protected that was when `seen` was read, at most so long; may return early.
-    pub(crate) fn wait(&self, seen: u32, at_most: Duration) {
-        self.changed.wait(seen, Some(at_most));
+    pub(crate) fn wait(&self, seen: u32, at_most: Duration, cancel: Option<&CancelToken>) {
+        match cancel {
+            Some(cancel) => cancel.wait(&self.changed, seen, Some(at_most)),
+            None => self.changed.wait(seen, Some(at_most)),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::pacing::Fill;
+use crate::transaction::lock_wait::LockPatience;
 
 /// A row in the memtable, besides key and value: entry, version, and its share of the index.
 const MEMTABLE_ROW_BYTES: u64 = 72;
@@ -23,19 +24,20 @@ pub(crate) struct ReservedRoom<'e> {
     needed: Option<u64>,
     /// What is counted in `MemtableRoom`.
     reserved: u64,
+    patience: LockPatience<'e>,
 }
 
 impl<'e> ReservedRoom<'e> {
     /// Of a record that waits for no room: it has few rows, or none.
     pub(crate) fn none(engine: &'e Engine) -> ReservedRoom<'e> {
-        ReservedRoom { engine, needed: None, reserved: 0 }
+        ReservedRoom { engine, needed: None, reserved: 0, patience: LockPatience::NONE }
     }
 
     /// Reserves the room again that was given back; waits until there is some.
     pub(crate) fn reserve(&mut self) -> Result<(), Error> {
         if let Some(needed) = self.needed {
             self.give_back();
-            self.reserved = self.engine.wait_until_reserved(needed)?;
+            self.reserved = self.engine.wait_until_reserved(needed, self.patience)?;
         }
         Ok(())
     }
@@ -58,10 +60,15 @@ impl Drop for ReservedRoom<'_> {
 impl Engine {
     /// Makes sure that the memtable has room for the rows of a commit, slowing the caller down as the checkpoint needs. The
     /// room is reserved until what is returned is dropped: when the rows are in the memtable.
-    pub(crate) fn admit_to_memtable(&self, bytes: u64, rows: u64) -> Result<ReservedRoom<'_>, Error> {
+    pub(crate) fn admit_to_memtable<'e>(
+        &'e self,
+        bytes: u64,
+        rows: u64,
+        patience: LockPatience<'e>,
+    ) -> Result<ReservedRoom<'e>, Error> {
         self.pacing.pay(bytes, self.appended(), || self.fill());
         let needed = Some(bytes + rows * MEMTABLE_ROW_BYTES);
-        let mut room = ReservedRoom { engine: self, needed, reserved: 0 };
+        let mut room = ReservedRoom { engine: self, needed, reserved: 0, patience };
         room.reserve()?;
         Ok(room)
     }
@@ -83,7 +90,7 @@ impl Engine {
     }
 
     /// Reserves room, as soon as there is some; how much is reserved.
-    fn wait_until_reserved(&self, needed: u64) -> Result<u64, Error> {
+    fn wait_until_reserved(&self, needed: u64, patience: LockPatience<'_>) -> Result<u64, Error> {
         let reached = self.limit_reached();
         if self.is_manual() {
             reached.map(|trigger| self.checkpoint(trigger)).transpose()?;
@@ -97,7 +104,7 @@ impl Engine {
         // The throttle aims at the limit; a quarter as much again is for what it cannot foresee.
         let hard_limit = self.active_limit() + self.active_limit() / 4;
         if !self.try_reserve(needed, hard_limit) {
-            self.wait_for_room(needed, hard_limit)?;
+            self.wait_for_room(needed, hard_limit, patience)?;
         }
         Ok(needed)
     }
@@ -123,7 +130,7 @@ impl Engine {
     }
 
     #[cold]
-    fn wait_for_room(&self, bytes: u64, hard_limit: u64) -> Result<(), Error> {
+    fn wait_for_room(&self, bytes: u64, hard_limit: u64, patience: LockPatience<'_>) -> Result<(), Error> {
         let chunks = self.pacing.chunks();
         let before = self.clock().monotonic();
         loop {
@@ -145,6 +152,9 @@ impl Engine {
                 });
             }
             self.lifecycle.check_open()?;
+            if patience.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
             self.pacing.room.wait(seen, Duration::from_millis(50));
         }
     }
@@ -163,6 +173,7 @@ mod tests {
     use crate::database::Database;
     use crate::environment::Environment;
     use crate::options::{Background, Options};
+    use crate::transaction::lock_wait::LockPatience;
 
     #[test]
     fn who_waits_for_room_is_told_when_some_is_given_back() {
@@ -173,7 +184,7 @@ mod tests {
         let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
         let database = Database::open(environment, options).unwrap();
         let engine = database.engine();
-        let mut room = engine.admit_to_memtable(1 << 20, 1).unwrap();
+        let mut room = engine.admit_to_memtable(1 << 20, 1, LockPatience::NONE).unwrap();
         let reserved = engine.pacing.room.reserved();
         assert!(reserved >= 1 << 20, "{reserved}");
         let seen = engine.pacing.room.read();

@@ -37,7 +37,7 @@ use crate::pacing::writer_pace::ReservedRoom;
 use crate::snapshots::view::View;
 use crate::transaction::commit_queue::Ticket;
 use crate::transaction::commit_request::{CommitRequest, RowsToApply};
-use crate::transaction::lock_table::LockWait;
+use crate::transaction::lock_wait::{LockPatience, LockWait};
 use crate::transaction::read_item::ReadItem;
 use crate::transaction::read_item::ReadKeys;
 use crate::transaction::recent_commits::{EvictedKeys, Watch, WrittenKeys};
@@ -236,7 +236,7 @@ impl Engine {
         waiting_since: &mut Option<Duration>,
         unprotected: u32,
     ) -> Result<(), Error> {
-        let mut wait = |waited| self.wait_for_decision(request.lock_wait, waiting_since, unprotected, waited);
+        let mut wait = |waited| self.wait_for_decision(request.patience, waiting_since, unprotected, waited);
         match refused {
             Refused::Changed(index) => {
                 let used = &request.tables[index];
@@ -267,7 +267,7 @@ impl Engine {
     /// Waits until some in-doubt transaction is decided that had read or written something.
     fn wait_for_decision(
         &self,
-        wait: LockWait,
+        patience: LockPatience<'_>,
         waiting_since: &mut Option<Duration>,
         seen: u32,
         waited_for: &'static str,
@@ -276,14 +276,17 @@ impl Engine {
         self.lifecycle.check_writable()?;
         let now = self.clock().monotonic();
         let waited = now.saturating_sub(*waiting_since.get_or_insert(now));
-        let left = match wait {
+        let left = match patience.wait {
             LockWait::NoWait => Duration::ZERO,
             LockWait::Timeout(timeout) => timeout.saturating_sub(waited),
         };
         if left.is_zero() {
             return Err(Error::Locked { waited: waited_for });
         }
-        self.in_doubt.protected.wait(seen, left);
+        if patience.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
+        self.in_doubt.protected.wait(seen, left, patience.cancel);
         Ok(())
     }
 }

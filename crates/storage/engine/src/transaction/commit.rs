@@ -25,7 +25,10 @@ use crate::pacing::writer_pace::ReservedRoom;
 use crate::row_key;
 use crate::transaction::commit_queue::Ticket;
 use crate::transaction::commit_request::{CommitRequest, RowsToApply, VisitRow};
-use crate::transaction::lock_table::{LockOwner, LockWait, lock_name};
+use crate::transaction::lock::LockOwner;
+use crate::transaction::lock_mode::RowLock;
+use crate::transaction::lock_table::lock_name;
+use crate::transaction::lock_wait::LockPatience;
 use crate::transaction::session::Session;
 use crate::transaction::touched_tables::TableUse;
 
@@ -97,7 +100,7 @@ impl Engine {
         bytes: u64,
     ) -> Result<Lsn, Error> {
         let row_count = u64::try_from(rows.size_hint().0).expect("a count in memory fits into 64 bits");
-        let mut room = self.admit_to_memtable(bytes, row_count)?;
+        let mut room = self.admit_to_memtable(bytes, row_count, request.patience)?;
         self.log_commit_in(&mut room, request, rows)
     }
 
@@ -174,16 +177,18 @@ impl Engine {
         key: &[u8],
         value: Option<&[u8]>,
         options: TransactionOptions,
+        session: &Session,
     ) -> Result<Lsn, Error> {
         self.lifecycle.check_writable()?;
         row_key::check_sizes(key, value, self.key_bytes_max())?;
-        let owner = self.locks.new_owner();
-        let (storage, row_key) = self.lock_newest(owner, table, key, options.lock_wait)?;
+        let (owner, patience) = (self.locks.new_owner(), session.waits.patience(options.lock_wait));
+        let strength = if value.is_some() { RowLock::NoKeyUpdate } else { RowLock::Update };
+        let (storage, row_key) = self.lock_newest(owner, (table, key), strength, patience)?;
         let (name, bytes) = (lock_name(&row_key), row_key.len() + value.map_or(0, <[u8]>::len));
         let tables = [TableUse { table: table.clone(), storage: Some(storage) }];
         let request = CommitRequest {
             tables: Cow::Borrowed(&tables),
-            lock_wait: options.lock_wait,
+            patience,
             ..CommitRequest::plain(owner, options.durability)
         };
         let rows = std::iter::once((&row_key[..], value));
@@ -196,15 +201,15 @@ impl Engine {
     fn lock_newest(
         &self,
         owner: LockOwner,
-        table: &Table,
-        key: &[u8],
-        wait: LockWait,
+        (table, key): (&Table, &[u8]),
+        strength: RowLock,
+        patience: LockPatience<'_>,
     ) -> Result<(TableId, Vec<u8>), Error> {
         loop {
             let storage = self.newest_storage(table)?;
             let row_key = row_key::encode(storage, key);
             let name = lock_name(&row_key);
-            self.lock_one(owner, name, wait)?;
+            self.lock_one(owner, name, strength.mode(), patience)?;
             if table.object.newest_storage() == Some(storage) {
                 return Ok((storage, row_key));
             }

@@ -8,7 +8,8 @@ use seawall_types::Lsn;
 use crate::catalog::OpenObject;
 use crate::in_doubt::protected::Holder;
 use crate::options::Durability;
-use crate::transaction::lock_table::{LockOwner, LockWait};
+use crate::transaction::lock::LockOwner;
+use crate::transaction::lock_wait::LockPatience;
 use crate::transaction::read_item::ReadItem;
 use crate::transaction::touched_tables::{Definition, TableUse};
 
@@ -20,8 +21,8 @@ const BYTES_AHEAD: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct CommitRequest<'a> {
     pub(crate) owner: LockOwner,
-    /// How long it waits for in-doubt transactions that have read what it writes.
-    pub(crate) lock_wait: LockWait,
+    /// How long it waits for in-doubt transactions that have read what it writes, and for room.
+    pub(crate) patience: LockPatience<'a>,
     /// Tables that nobody else may have changed.
     pub(crate) tables: Cow<'a, [TableUse]>,
     pub(crate) definitions: &'a [Definition],
@@ -42,7 +43,7 @@ impl CommitRequest<'_> {
     pub(crate) fn plain(owner: LockOwner, durability: Durability) -> Self {
         CommitRequest {
             owner,
-            lock_wait: LockWait::NoWait,
+            patience: LockPatience::NONE,
             tables: Cow::Borrowed(&[]),
             definitions: &[],
             altered: &[],

@@ -21,6 +21,7 @@ impl Transaction {
             undo: self.writes.undo_length(),
             touched: self.touched.counts(),
             locks: self.locks.len(),
+            stronger_locks: self.stronger_locks.len(),
             locked_rows: self.locked_rows.ordered_count(),
         });
         Savepoint { owner: self.owner, number }
@@ -57,6 +58,7 @@ impl Transaction {
         if index == 0 {
             self.writes.forget_undo();
             self.locked_rows.forget_order();
+            self.stronger_locks = Vec::new();
         }
         Ok(())
     }
@@ -73,7 +75,7 @@ impl Transaction {
         self.writes.undo_to(mark.undo);
         self.touched.return_to(mark.touched);
         self.locked_rows.return_to(mark.locked_rows);
-        self.give_back_locks_since(mark.locks);
+        self.give_back_locks_since(mark.locks, mark.stronger_locks);
     }
 
     /// A call has failed: the transaction returns to its innermost savepoint, or gives up everything.

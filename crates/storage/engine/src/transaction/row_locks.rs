@@ -10,7 +10,9 @@ use crate::error::Error;
 use crate::options::Isolation;
 use crate::row_key;
 use crate::transaction::Transaction;
-use crate::transaction::lock_table::{Acquired, LockRefused, LockWait, lock_name};
+use crate::transaction::lock_mode::{LockMode, LockModes, RowLock};
+use crate::transaction::lock_table::{Acquired, LockRefused, lock_name};
+use crate::transaction::lock_wait::LockWait;
 use crate::transaction::locked_rows::locked_row_bytes;
 use crate::transaction::memory::LOCK_BYTES;
 
@@ -64,14 +66,23 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         wait: LockWait,
     ) -> Result<LockedRow, Error> {
+        self.lock_row_as(table, key, RowLock::Update, wait)
+    }
+
+    /// As [`Transaction::lock_row`], as strongly as `strength` says: several transactions hold a row where their strengths allow.
+    /// A row that is locked more strongly already stays so.
+    ///
+    /// # Errors
+    /// As `lock_row`.
+    pub fn lock_row_as(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        strength: RowLock,
+        wait: LockWait,
+    ) -> Result<LockedRow, Error> {
         let key = key.as_ref();
-        self.check_usable()?;
-        self.check_room_to_lock(table, key)?;
-        let lock = |transaction: &mut Transaction, row_key: &[u8]| {
-            transaction.lock_within(row_key, wait)?;
-            transaction.check_first_updater(row_key)
-        };
-        let storage = self.lock_row_by(table, key, lock)?;
+        let storage = self.lock_key(table, key, strength, wait)?;
         self.read_locked_row(table, storage, key)
     }
 
@@ -81,14 +92,70 @@ impl Transaction {
     /// # Errors
     /// As `lock_row`, but for `Locked` and `Deadlock`.
     pub fn try_lock_row(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<LockedRow>, Error> {
+        self.try_lock_row_as(table, key, RowLock::Update)
+    }
+
+    /// As [`Transaction::try_lock_row`], as strongly as `strength` says.
+    ///
+    /// # Errors
+    /// As `try_lock_row`.
+    pub fn try_lock_row_as(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        strength: RowLock,
+    ) -> Result<Option<LockedRow>, Error> {
         let key = key.as_ref();
         self.check_usable()?;
         self.check_room_to_lock(table, key)?;
-        match self.lock_row_by(table, key, Transaction::try_lock_row_key) {
+        let lock =
+            |transaction: &mut Transaction, row_key: &[u8]| transaction.try_lock_row_key(row_key, strength);
+        match self.lock_row_by(table, key, lock) {
             Ok(storage) => self.read_locked_row(table, storage, key).map(Some),
             Err(NotLocked::Held) => Ok(None),
             Err(NotLocked::Failed(error)) => Err(error),
         }
+    }
+
+    /// Locks the row, unless a version of it is newer than the snapshot; the storage of its table.
+    fn lock_key(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        strength: RowLock,
+        wait: LockWait,
+    ) -> Result<TableId, Error> {
+        self.check_usable()?;
+        self.check_room_to_lock(table, key)?;
+        let lock = |transaction: &mut Transaction, row_key: &[u8]| {
+            transaction.lock_within(row_key, strength.mode(), wait)?;
+            transaction.check_first_updater(row_key)
+        };
+        self.lock_row_by(table, key, lock)
+    }
+
+    /// Locks a row that is to be inserted, and returns the value of the row that is there already: of such a row the transaction holds no
+    /// lock afterwards that it did not hold before. Waits for those who insert or delete the row, and not for those who lock its key.
+    ///
+    /// # Errors
+    /// As `lock_row`.
+    pub fn lock_new_row(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        wait: LockWait,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let (key, before) = (key.as_ref(), self.locks.len());
+        let storage = self.lock_key(table, key, RowLock::NoKeyUpdate, wait)?;
+        self.engine.require_visible(table.object.changed_at())?;
+        let row_key = row_key::encode(storage, key);
+        let found = self.read_newest(&row_key)?;
+        if found.is_none() {
+            self.locked_rows.insert(&row_key);
+        } else if self.locks.len() > before {
+            self.engine.locks.release_all(self.owner, self.locks.split_off(before));
+        }
+        Ok(found)
     }
 
     fn read_locked_row(&mut self, table: &Table, storage: TableId, key: &[u8]) -> Result<LockedRow, Error> {
@@ -167,29 +234,42 @@ impl Transaction {
     }
 
     /// Locks a row, whoever has written it since the snapshot.
-    pub(crate) fn lock_without_conflict(&mut self, row_key: &[u8]) -> Result<(), Error> {
-        self.lock_within(row_key, self.options.lock_wait)
+    pub(crate) fn lock_without_conflict(&mut self, row_key: &[u8], strength: RowLock) -> Result<(), Error> {
+        self.lock_within(row_key, strength.mode(), self.options.lock_wait)
     }
 
-    pub(crate) fn lock_within(&mut self, row_key: &[u8], wait: LockWait) -> Result<(), Error> {
-        self.take_lock(row_key, wait).map_err(|refused| self.fail_by(refused))
+    pub(crate) fn lock_within(
+        &mut self,
+        row_key: &[u8],
+        mode: LockMode,
+        wait: LockWait,
+    ) -> Result<(), Error> {
+        self.take_lock(row_key, mode, wait).map_err(|refused| self.fail_by(refused))
     }
 
-    fn try_lock_row_key(&mut self, row_key: &[u8]) -> Result<(), NotLocked> {
-        match self.take_lock(row_key, LockWait::NoWait) {
+    fn try_lock_row_key(&mut self, row_key: &[u8], strength: RowLock) -> Result<(), NotLocked> {
+        match self.take_lock(row_key, strength.mode(), LockWait::NoWait) {
             Ok(()) => Ok(self.check_first_updater(row_key)?),
             Err(LockRefused::Held) => Err(NotLocked::Held),
             Err(refused) => Err(self.fail_by(refused).into()),
         }
     }
 
-    fn take_lock(&mut self, row_key: &[u8], wait: LockWait) -> Result<(), LockRefused> {
+    fn take_lock(&mut self, row_key: &[u8], mode: LockMode, wait: LockWait) -> Result<(), LockRefused> {
         let name = lock_name(row_key);
-        match self.engine.locks.acquire(self.owner, name, wait)? {
+        match self.engine.locks.acquire(self.owner, name, mode, self.session.waits.patience(wait))? {
             Acquired::Now => self.locks.push(name),
             Acquired::Before => {}
+            Acquired::Stronger(before) => self.note_stronger_lock(name, before),
         }
         Ok(())
+    }
+
+    /// A lock is stronger from now on: a rollback to an earlier savepoint leaves it as it was.
+    fn note_stronger_lock(&mut self, name: u64, before: LockModes) {
+        if self.savepoints.has_any() {
+            self.stronger_locks.push((name, before));
+        }
     }
 
     fn fail_by(&mut self, refused: LockRefused) -> Error {
@@ -198,7 +278,11 @@ impl Transaction {
     }
 
     pub(crate) fn lock_row_key(&mut self, row_key: &[u8]) -> Result<(), Error> {
-        self.lock_without_conflict(row_key)?;
+        self.lock_row_key_as(row_key, RowLock::Update)
+    }
+
+    fn lock_row_key_as(&mut self, row_key: &[u8], strength: RowLock) -> Result<(), Error> {
+        self.lock_without_conflict(row_key, strength)?;
         self.check_first_updater(row_key)
     }
 
@@ -225,14 +309,23 @@ impl Transaction {
         Ok(())
     }
 
-    /// As `lock_row_key`, of a row that is written whatever it was: what that was is looked up when a snapshot is taken,
-    /// which may be never.
-    pub(super) fn lock_row_key_to_write(&mut self, row_key: &[u8]) -> Result<(), Error> {
+    /// Locks a row that gets a new value, whatever it was before: what that was is looked up when a snapshot is taken, which may be
+    /// never.
+    pub(super) fn lock_row_key_to_put(&mut self, row_key: &[u8]) -> Result<(), Error> {
+        self.lock_row_key_to_write(row_key, RowLock::NoKeyUpdate)
+    }
+
+    /// The same for a row that is deleted.
+    pub(super) fn lock_row_key_to_delete(&mut self, row_key: &[u8]) -> Result<(), Error> {
+        self.lock_row_key_to_write(row_key, RowLock::Update)
+    }
+
+    fn lock_row_key_to_write(&mut self, row_key: &[u8], strength: RowLock) -> Result<(), Error> {
         if self.snapshot.is_some() {
-            return self.lock_row_key(row_key);
+            return self.lock_row_key_as(row_key, strength);
         }
         self.has_blind_rows = true;
-        self.lock_without_conflict(row_key)
+        self.lock_without_conflict(row_key, strength)
     }
 
     /// Raises the floor of the snapshot to what earlier holders of the locks have made of rows written since.
@@ -249,8 +342,12 @@ impl Transaction {
         self.has_blind_rows = false;
     }
 
-    /// Gives back the locks beyond the first so many: a savepoint is returned to.
-    pub(super) fn give_back_locks_since(&mut self, count: usize) {
+    /// Gives back the locks beyond the first so many, and leaves those before as they were before so many became stronger: a
+    /// savepoint is returned to.
+    pub(super) fn give_back_locks_since(&mut self, count: usize, stronger: usize) {
+        for (name, before) in self.stronger_locks.drain(stronger..).rev() {
+            self.engine.locks.keep(self.owner, name, before);
+        }
         if self.locks.len() > count {
             if self.has_blind_rows {
                 // What earlier holders have made of the rows is not looked up any more, and the snapshot sees it all the same.

@@ -9,7 +9,7 @@
 //! While there is no savepoint, nothing is kept for one. How a transaction makes savepoints and returns to them is in `rollback`.
 
 use crate::error::Error;
-use crate::transaction::lock_table::LockOwner;
+use crate::transaction::lock::LockOwner;
 use crate::transaction::memory::bytes;
 use crate::transaction::touched_tables::TouchedCounts;
 
@@ -30,6 +30,7 @@ pub(super) struct Mark {
     pub(super) undo: usize,
     pub(super) touched: TouchedCounts,
     pub(super) locks: usize,
+    pub(super) stronger_locks: usize,
     pub(super) locked_rows: usize,
 }
 
@@ -42,6 +43,10 @@ pub(crate) struct Savepoints {
 }
 
 impl Savepoints {
+    pub(super) fn has_any(&self) -> bool {
+        !self.alive.is_empty()
+    }
+
     pub(super) fn index_of(&self, number: u64) -> Option<usize> {
         self.alive.binary_search_by_key(&number, |mark| mark.number).ok()
     }

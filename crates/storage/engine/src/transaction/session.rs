@@ -14,15 +14,22 @@ use seawall_types::Lsn;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::snapshots::RegisteredSnapshot;
+use crate::transaction::lock_wait::SessionWaits;
 
 /// Handles to a database that see each other's commits as soon as those have returned.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     /// No snapshot of the session that is taken from now on is older than this.
     sees_at_least: CachePadded<AtomicU64>,
+    pub(crate) waits: SessionWaits,
 }
 
 impl Session {
+    /// A session whose waits are known by what `waits` says.
+    pub(crate) fn with_waits(waits: SessionWaits) -> Session {
+        Session { waits, ..Session::default() }
+    }
+
     fn sees_at_least(&self) -> Lsn {
         Lsn::new(self.sees_at_least.load(Ordering::SeqCst))
     }

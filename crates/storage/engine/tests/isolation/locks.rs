@@ -30,7 +30,8 @@ fn of_those_who_wait_in_a_circle_one_gives_way_and_the_rest_commit() {
                 .collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        let victims = outcomes.iter().filter(|outcome| matches!(outcome, Err(Error::Deadlock))).count();
+        let victims =
+            outcomes.iter().filter(|outcome| matches!(outcome, Err(Error::Deadlock { .. }))).count();
         let committed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
         assert!(victims >= 1, "{outcomes:?}");
         assert_eq!(victims + committed, count, "{outcomes:?}");

@@ -61,7 +61,7 @@ fn counts_that_are_validated_while_others_commit_are_all_different() {
                                 .and_then(|()| transaction.commit())
                             {
                                 Ok(_) => counts.push(count),
-                                Err(Error::Conflict { .. } | Error::Deadlock) => {}
+                                Err(Error::Conflict { .. } | Error::Deadlock { .. }) => {}
                                 Err(error) => panic!("{error}"),
                             }
                         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engine::{
-    Background, Database, Environment, Error, Isolation, LockWait, Options, TransactionOptions,
+    Background, Database, Environment, Error, Isolation, LockWait, Options, RowLock, TransactionOptions,
 };
 use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, SimulatedDisk};
 use seawall_testing::wait_until;
@@ -218,5 +218,40 @@ fn statistics_count_what_was_prepared_and_decided() {
         database.two_phase().rollback(&gid).unwrap();
     }
     assert_eq!(database.statistics().two_phase.oldest_in_doubt, None);
+    check_and_close(database);
+}
+
+#[test]
+fn rows_that_several_share_are_shared_again_after_a_restart() {
+    let disk = SimulatedDisk::new(3);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    put(&database, "parent", "1").unwrap();
+    for (gid, key) in [("one", "child 1"), ("two", "child 2")] {
+        let mut transaction = database.begin();
+        transaction.lock_row_as(&table, "parent", RowLock::KeyShare, LockWait::NoWait).unwrap();
+        transaction.put(&table, key, "1").unwrap();
+        transaction.prepare(gid).unwrap();
+    }
+    prepare(&database, "writer", &[("parent", "2")]);
+    let look = |database: &Database| {
+        let table = database.table("t").unwrap();
+        assert!(matches!(put(database, "parent", "3"), Err(Error::Locked { .. })));
+        let mut other = database.begin();
+        assert!(other.try_lock_row_as(&table, "parent", RowLock::KeyShare).unwrap().is_some());
+        assert!(other.try_lock_row_as(&table, "parent", RowLock::Update).unwrap().is_none());
+    };
+    look(&database);
+    let disk = lose_power(&disk, database);
+    let database = open(&disk);
+    look(&database);
+    for gid in ["one", "writer"] {
+        database.two_phase().commit(gid).unwrap();
+    }
+    let deleted = database.with(LockWait::NoWait).delete(&database.table("t").unwrap(), "parent");
+    assert!(matches!(deleted, Err(Error::Locked { .. })), "one of them is in doubt still");
+    database.two_phase().rollback("two").unwrap();
+    assert_eq!(get(&database, "parent").as_deref(), Some("2"));
+    database.delete(&database.table("t").unwrap(), "parent").unwrap();
     check_and_close(database);
 }
