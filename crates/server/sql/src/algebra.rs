@@ -4,6 +4,7 @@
 //! anything. A column that a relation uses and none below it makes comes from outside: the relation is correlated, and the number
 //! belongs to a row of an enclosing query.
 
+pub use seawall_engine::RowLock;
 use std::sync::Arc;
 
 use seawall_values::system::FunctionRow;
@@ -344,19 +345,6 @@ pub enum SetOperator {
     Intersect,
     /// What only the left one has.
     Except,
-}
-
-/// The lock that a query takes of the rows that it returns, weakest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RowLock {
-    /// `FOR KEY SHARE`.
-    KeyShare,
-    /// `FOR SHARE`.
-    Share,
-    /// `FOR NO KEY UPDATE`.
-    NoKeyUpdate,
-    /// `FOR UPDATE`.
-    Update,
 }
 
 /// What to do about a row that somebody else has locked.

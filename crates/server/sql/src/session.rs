@@ -9,7 +9,7 @@
 //! * here: what callers see. `database`: what all sessions share. `run`: statements of a simple query; `portal`: prepared statements and
 //!   portals; `plan`: plans; `utility`: statements that are no queries, with `cursor`, `copy`, `explain`, `define` and `notification`.
 //! * `transaction`: blocks, savepoints, failures. `settings`: `SET` and `SHOW`. `stored`: expressions of definitions.
-//! * `functions`, `source`: what functions and system relations ask the session. `activity`: who does what.
+//! * `functions`, `source`, `locks`: what functions and system relations ask the session. `activity`: who does what.
 //!   `advisory`: locks on numbers of the clients'. `encode`: values for clients.
 
 pub(crate) mod activity;
@@ -22,6 +22,7 @@ mod define;
 pub(crate) mod encode;
 mod explain;
 pub(crate) mod functions;
+mod locks;
 mod notification;
 mod plan;
 mod portal;
@@ -33,11 +34,10 @@ pub(crate) mod transaction;
 mod utility;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use seawall_engine::Database;
+use seawall_engine::{CancelToken, Database};
 use seawall_types::Lsn;
 use seawall_values::{Oid, SqlError, SqlResult, TypeReference};
 
@@ -47,9 +47,6 @@ use crate::storage::StorageSession;
 
 pub use attention::Waker;
 pub use database::SqlDatabase;
-
-/// A wait for a lock ends after this, if `lock_timeout` does not end it before.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Who begins a session, and with what.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +102,9 @@ pub struct Notice {
 
 /// Takes what statements return, in order. `Err`: whoever listens is gone, or the session is to end; the statement ends.
 pub trait Sink {
+    /// A statement of several begins: `limit` is its `statement_timeout`.
+    fn statement_begins(&mut self, _limit: Option<Duration>) {}
+
     /// The columns of the rows that follow.
     ///
     /// # Errors
@@ -197,18 +197,18 @@ pub struct StatementDescription {
 /// Ends what a session does, from any thread.
 #[derive(Clone, Debug, Default)]
 pub struct CancelHandle {
-    requested: Arc<AtomicBool>,
+    requested: Arc<CancelToken>,
 }
 
 impl CancelHandle {
-    /// The statement under way ends with `57014`; without one, nothing happens.
+    /// The statement under way ends with `57014`, at once if it waits; without one, nothing happens.
     pub fn cancel(&self) {
-        self.requested.store(true, Ordering::SeqCst);
+        self.requested.request();
     }
 
     /// A statement begins: what was asked for before does not count.
     fn begin(&self) {
-        self.requested.store(false, Ordering::SeqCst);
+        self.requested.clear();
     }
 }
 
@@ -269,7 +269,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.roll_back();
-        self.advisory.unlock_all(&self.database.advisory);
+        self.advisory.unlock_all();
         self.database.forget(self.login.process_id);
     }
 }

@@ -28,6 +28,7 @@
 //! * `new_rows`: tables are filled at once, as when they are rewritten or an index is built.
 //! * `foreign_key`: rows that refer to others. `violation`: what is said of rows that break a constraint.
 //! * `unique`: keys of deferrable constraints. `table_lock`: writers, and those who change a table or look at all of its rows, wait for each other.
+//! * `lock_tag`: what the engine's locks stand for.
 //! * `engine_error`: PostgreSQL's codes for what the engine says.
 
 mod change;
@@ -37,6 +38,7 @@ pub mod index_entry;
 pub mod key;
 pub mod kind;
 pub(crate) mod layout;
+pub(crate) mod lock_tag;
 pub(crate) mod new_rows;
 pub mod row;
 pub(crate) mod row_check;

@@ -123,12 +123,14 @@ pub struct Activity {
 /// A lock, as `pg_locks` shows it.
 #[derive(Clone, Debug)]
 pub struct HeldLock {
-    /// `relation`, `tuple`, `transactionid`, `advisory`.
+    /// `relation`, `transactionid`, `virtualxid`, `advisory`.
     pub kind: &'static str,
     /// The number of the table.
     pub relation: Option<Oid>,
     /// The number of the transaction that is waited for.
     pub transaction: Option<u32>,
+    /// `virtualxid`: the transaction of a session.
+    pub virtual_id: Option<String>,
     /// The key of an advisory lock: `classid`, `objid`, `objsubid`.
     pub advisory: Option<(Oid, Oid, i16)>,
     /// The session; `None`: a prepared transaction.

@@ -1,7 +1,6 @@
 //! What nodes and expressions work with: the row of the statement, its parameters, and the outside world.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
+use seawall_engine::CancelToken;
 use seawall_values::{Datum, Settings, SqlError, SqlResult, SqlState};
 
 use super::common_table::CommonTables;
@@ -17,7 +16,7 @@ pub struct Environment<'a> {
     /// What functions of types depend on.
     pub settings: &'a Settings,
     /// Set from another thread: the statement ends with `57014`.
-    pub cancel: &'a AtomicBool,
+    pub cancel: &'a CancelToken,
 }
 
 /// What an execution keeps between pulls, apart from its nodes and its row.
@@ -56,7 +55,7 @@ pub(crate) struct Context<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) storage: &'a mut dyn Storage,
     pub(crate) settings: &'a Settings,
-    pub(crate) cancel: &'a AtomicBool,
+    pub(crate) cancel: &'a CancelToken,
 }
 
 /// How many rows pass between two looks at the cancel flag.
@@ -72,7 +71,7 @@ impl Context<'_> {
 
     /// Fails if the statement was cancelled.
     pub(crate) fn check_cancelled(&self) -> SqlResult<()> {
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.cancel.is_requested() {
             return Err(cancelled());
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! Plans written by hand, for tests of nodes.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use seawall_values::aggregates::Accumulator;
 use seawall_values::functions::Call;
@@ -51,7 +50,7 @@ pub(crate) fn rows(root: PlanNode, slots: usize, output: &[usize], limits: Limit
     });
     let mut execution = Execution::open(plan, Vec::new(), limits, Counting::Off);
     let settings = Settings::default();
-    let cancel = AtomicBool::new(false);
+    let cancel = seawall_engine::CancelToken::default();
     let mut environment = Environment { storage: &mut NoStorage, settings: &settings, cancel: &cancel };
     let mut rows = Vec::new();
     while execution.next(&mut environment).expect("a row") {

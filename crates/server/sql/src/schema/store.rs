@@ -34,7 +34,6 @@ use crate::schema::store::numbers::Numbers;
 use crate::schema::{Definition, Index, Sequence, Table, View};
 use crate::storage::engine_error::EngineResult;
 use crate::storage::layout::RowNumbers;
-use crate::storage::table_lock::TableLocks;
 use crate::storage::value::damaged;
 
 pub use lookup::{SchemaReader, SearchPath};
@@ -56,7 +55,6 @@ pub struct SchemaStore {
     decoded: Cache<u64, Arc<Table>>,
     handles: Cache<Arc<str>, seawall_engine::Table>,
     counters: Counters,
-    table_locks: Arc<TableLocks>,
     changed_at: AtomicU64,
     /// By the engine's table.
     row_numbers: Mutex<FxHashMap<Arc<str>, Arc<RowNumbers>>>,
@@ -78,7 +76,6 @@ impl SchemaStore {
             decoded: Cache::new(KEPT_MAX),
             handles: Cache::new(KEPT_MAX),
             counters: Counters::default(),
-            table_locks: Arc::default(),
             changed_at: AtomicU64::new(0),
             row_numbers: Mutex::default(),
         };
@@ -128,10 +125,6 @@ impl SchemaStore {
     /// A transaction that has changed definitions has ended, at the latest at this moment.
     pub fn note_change(&self, at: Lsn) {
         self.changed_at.fetch_max(at.get(), Ordering::AcqRel);
-    }
-
-    pub(crate) fn table_locks(&self) -> &Arc<TableLocks> {
-        &self.table_locks
     }
 
     pub(super) fn counters(&self) -> &Counters {

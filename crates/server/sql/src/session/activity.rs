@@ -222,9 +222,9 @@ mod tests {
         let cancel = CancelHandle::default();
         let _session = activities.add(&login(1), 10, cancel.clone(), 0);
         assert!(!activities.cancel(2));
-        assert!(!cancel.requested.load(std::sync::atomic::Ordering::SeqCst));
+        assert!(!cancel.requested.is_requested());
         assert!(activities.cancel(1));
-        assert!(cancel.requested.load(std::sync::atomic::Ordering::SeqCst));
+        assert!(cancel.requested.is_requested());
         assert_eq!((activities.user_of(1), activities.user_of(2)), (Some(10), None));
     }
 }

@@ -1,56 +1,20 @@
 //! Advisory locks: locks on numbers whose meaning only the clients know.
 //!
-//! ```text
-//!   HeldAdvisoryLocks (a session: what it has taken, in order)  -->  AdvisoryLocks (all sessions: holders and waiters of each key)
-//! ```
-//! A lock belongs to its session or to its transaction, may be taken more than once, and is shared or exclusive. Requests that conflict
-//! wait in the order in which they came. A wait ends by `lock_timeout`, by a cancel, or at once if it would close a circle of waits.
-//! Row locks are the engine's: a circle of waits for both kinds is ended by `lock_timeout` alone.
+//! A lock belongs to its session or to its transaction, may be taken more than once, and is shared or exclusive. The engine holds the lock once
+//! for the session; how often it was taken is counted here.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
-use rustc_hash::{FxHashMap, FxHashSet};
-use seawall_io::{Clock, SystemClock};
+use rustc_hash::FxHashMap;
+use seawall_engine::{Error, LockMode, LockModes, LockWait, SessionLocks};
 use seawall_values::functions::Call;
 use seawall_values::{Datum, SqlError, SqlResult, SqlState};
 
-use super::activity::SessionActivity;
-use crate::catalog::numbers::DATABASE;
-use crate::catalog::source::HeldLock;
+use crate::storage::engine_error::sql_error;
+use crate::storage::lock_tag::LockedThing;
 
-/// Keys that are locked at a time, and locks that one session holds, at most: each takes memory.
+/// Objects that are locked at a time, and locks that one session holds, at most: each takes memory.
 const LOCKS_MAX: usize = 65_536;
-/// How often a waiter looks whether its statement was cancelled.
-const CANCEL_STEP: Duration = Duration::from_millis(20);
 
-/// The number that is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum AdvisoryKey {
-    /// A `bigint`.
-    One(i64),
-    /// Two `integer`s, which are never equal to a `bigint`.
-    Two(i32, i32),
-}
-
-impl AdvisoryKey {
-    /// `classid`, `objid` and `objsubid` of `pg_locks`.
-    fn columns(self) -> (u32, u32, i16) {
-        match self {
-            AdvisoryKey::One(number) => {
-                let bytes = number.to_be_bytes();
-                let half = |start: usize| {
-                    bytes[start..start + 4].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
-                };
-                (half(0), half(4), 1)
-            }
-            AdvisoryKey::Two(first, second) => (first.cast_unsigned(), second.cast_unsigned(), 2),
-        }
-    }
-}
-
-/// How a key is locked.
+/// How a number is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AdvisoryMode {
     Shared,
@@ -58,253 +22,21 @@ pub(crate) enum AdvisoryMode {
 }
 
 impl AdvisoryMode {
-    fn conflicts(self, other: AdvisoryMode) -> bool {
-        self == AdvisoryMode::Exclusive || other == AdvisoryMode::Exclusive
-    }
-
-    fn name(self) -> &'static str {
+    fn mode(self) -> LockMode {
         match self {
-            AdvisoryMode::Shared => "ShareLock",
-            AdvisoryMode::Exclusive => "ExclusiveLock",
+            AdvisoryMode::Shared => LockMode::Share,
+            AdvisoryMode::Exclusive => LockMode::Exclusive,
         }
     }
 }
 
-type Lock = (AdvisoryKey, AdvisoryMode);
-
-/// What ends a wait.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AdvisoryWait<'a> {
-    pub(crate) limit: Duration,
-    pub(crate) cancel: &'a AtomicBool,
-    /// Shows that the session waits.
-    pub(crate) activity: &'a SessionActivity,
-}
-
-/// The advisory locks of a database.
-#[derive(Debug, Default)]
-pub(crate) struct AdvisoryLocks {
-    state: Mutex<State>,
-    /// Locks were released, or a waiter has given up.
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    keys: FxHashMap<AdvisoryKey, Requests>,
-    /// The key that each waiting session waits for.
-    waits: FxHashMap<i32, Lock>,
-}
-
-/// Who has a key, and who waits for it, in the order of arrival.
-#[derive(Debug, Default)]
-struct Requests {
-    holders: Vec<Holder>,
-    waiters: Vec<(i32, AdvisoryMode)>,
-}
-
-#[derive(Debug)]
-struct Holder {
-    process_id: i32,
-    mode: AdvisoryMode,
-    /// How many times the lock was taken.
-    count: u32,
-}
-
-impl State {
-    /// The sessions that a request waits for.
-    fn blockers(&self, process_id: i32, (key, mode): Lock) -> Vec<i32> {
-        let Some(requests) = self.keys.get(&key) else { return Vec::new() };
-        let others = requests.holders.iter().filter(|holder| holder.process_id != process_id);
-        let mut blockers: Vec<i32> =
-            others.filter(|holder| holder.mode.conflicts(mode)).map(|holder| holder.process_id).collect();
-        // One that has the key already does not wait for those that wait for it.
-        if !requests.holders.iter().any(|holder| holder.process_id == process_id) {
-            let earlier = requests.waiters.iter().take_while(|(waiter, _)| *waiter != process_id);
-            blockers
-                .extend(earlier.filter(|(_, waiting)| waiting.conflicts(mode)).map(|(waiter, _)| *waiter));
-        }
-        blockers
-    }
-
-    fn grant(&mut self, process_id: i32, (key, mode): Lock) {
-        let holders = &mut self.keys.entry(key).or_default().holders;
-        match holders.iter_mut().find(|holder| holder.process_id == process_id && holder.mode == mode) {
-            Some(holder) => holder.count += 1,
-            None => holders.push(Holder { process_id, mode, count: 1 }),
-        }
-    }
-
-    fn release(&mut self, process_id: i32, (key, mode): Lock) {
-        let Some(requests) = self.keys.get_mut(&key) else { return };
-        let holders = &mut requests.holders;
-        let found = holders.iter().position(|holder| holder.process_id == process_id && holder.mode == mode);
-        if let Some(position) = found {
-            holders[position].count -= 1;
-            if holders[position].count == 0 {
-                holders.swap_remove(position);
-            }
-        }
-        self.forget_unused(key);
-    }
-
-    fn enqueue(&mut self, process_id: i32, lock: Lock) {
-        self.keys.entry(lock.0).or_default().waiters.push((process_id, lock.1));
-        self.waits.insert(process_id, lock);
-    }
-
-    fn dequeue(&mut self, process_id: i32, key: AdvisoryKey) {
-        if let Some(requests) = self.keys.get_mut(&key) {
-            requests.waiters.retain(|(waiter, _)| *waiter != process_id);
-        }
-        self.waits.remove(&process_id);
-        self.forget_unused(key);
-    }
-
-    fn forget_unused(&mut self, key: AdvisoryKey) {
-        if self
-            .keys
-            .get(&key)
-            .is_some_and(|requests| requests.holders.is_empty() && requests.waiters.is_empty())
-        {
-            self.keys.remove(&key);
-        }
-    }
-
-    /// The sessions of a circle of waits that begins and ends with this one.
-    fn circle(&self, process_id: i32) -> Option<Vec<i32>> {
-        let mut seen = FxHashSet::default();
-        let mut paths = vec![vec![process_id]];
-        while let Some(path) = paths.pop() {
-            let Some(lock) = path.last().and_then(|last| self.waits.get(last).map(|lock| (*last, *lock)))
-            else {
-                continue;
-            };
-            for blocker in self.blockers(lock.0, lock.1) {
-                if blocker == process_id {
-                    return Some(path);
-                }
-                if seen.insert(blocker) {
-                    paths.push(path.iter().copied().chain([blocker]).collect());
-                }
-            }
-        }
-        None
-    }
-
-    fn deadlock(&self, circle: &[i32]) -> Box<SqlError> {
-        let next = circle.iter().skip(1).chain(circle.first());
-        let lines = circle.iter().zip(next).filter_map(|(waiter, blocker)| {
-            let (key, mode) = self.waits.get(waiter)?;
-            let (class, object, part) = key.columns();
-            let mode = mode.name();
-            Some(format!(
-                "Process {waiter} waits for {mode} on advisory lock [{DATABASE},{class},{object},{part}]; \
-                 blocked by process {blocker}."
-            ))
-        });
-        let lines: Vec<String> = lines.collect();
-        SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected").with_detail(lines.join("\n"))
-    }
-}
+type Lock = (LockedThing, AdvisoryMode);
 
 #[cold]
 fn too_many() -> Box<SqlError> {
     SqlError::new(SqlState::OUT_OF_MEMORY, "out of shared memory")
         .with_detail(format!("{LOCKS_MAX} advisory locks are held."))
         .with_hint("Release advisory locks that are no longer needed.")
-}
-
-impl AdvisoryLocks {
-    /// Takes a lock if that is possible at once.
-    fn try_lock(&self, process_id: i32, lock: Lock) -> SqlResult<bool> {
-        let mut state = self.state.lock();
-        if state.keys.len() >= LOCKS_MAX && !state.keys.contains_key(&lock.0) {
-            return Err(too_many());
-        }
-        let is_free = state.blockers(process_id, lock).is_empty();
-        if is_free {
-            state.grant(process_id, lock);
-        }
-        Ok(is_free)
-    }
-
-    /// Takes a lock, and waits for it if need be.
-    fn lock(&self, process_id: i32, lock: Lock, wait: AdvisoryWait<'_>) -> SqlResult<()> {
-        if self.try_lock(process_id, lock)? {
-            return Ok(());
-        }
-        wait.activity.set_wait(Some(("Lock", "advisory")));
-        let outcome = self.wait_for(process_id, lock, wait);
-        wait.activity.set_wait(None);
-        outcome
-    }
-
-    fn wait_for(&self, process_id: i32, lock: Lock, wait: AdvisoryWait<'_>) -> SqlResult<()> {
-        let begun = SystemClock.monotonic();
-        let mut state = self.state.lock();
-        state.enqueue(process_id, lock);
-        // Whoever waits last closes a circle, so one look is enough.
-        if let Some(circle) = state.circle(process_id) {
-            let error = state.deadlock(&circle);
-            state.dequeue(process_id, lock.0);
-            return Err(error);
-        }
-        let outcome = loop {
-            if state.blockers(process_id, lock).is_empty() {
-                state.grant(process_id, lock);
-                break Ok(());
-            }
-            if wait.cancel.load(Ordering::Relaxed) {
-                let message = "canceling statement due to user request";
-                break Err(SqlError::new(SqlState::QUERY_CANCELED, message));
-            }
-            let rest = wait.limit.saturating_sub(SystemClock.monotonic().saturating_sub(begun));
-            if rest.is_zero() {
-                let message = "canceling statement due to lock timeout";
-                break Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
-            }
-            self.changed.wait_for(&mut state, rest.min(CANCEL_STEP));
-        };
-        state.dequeue(process_id, lock.0);
-        // The next in the queue may go on: shared locks are granted side by side.
-        self.changed.notify_all();
-        outcome
-    }
-
-    fn release(&self, process_id: i32, locks: impl Iterator<Item = Lock>) {
-        let mut state = self.state.lock();
-        locks.for_each(|lock| state.release(process_id, lock));
-        self.changed.notify_all();
-    }
-
-    /// The sessions that a session waits for.
-    pub(crate) fn blockers_of(&self, process_id: i32) -> Vec<i32> {
-        let state = self.state.lock();
-        state.waits.get(&process_id).map_or_else(Vec::new, |lock| state.blockers(process_id, *lock))
-    }
-
-    /// All locks, held and waited for, as `pg_locks` shows them.
-    pub(crate) fn all(&self) -> Vec<HeldLock> {
-        let state = self.state.lock();
-        let shown = |key: AdvisoryKey, process_id: i32, mode: AdvisoryMode, is_granted| HeldLock {
-            kind: "advisory",
-            relation: None,
-            transaction: None,
-            advisory: Some(key.columns()),
-            process_id: Some(process_id),
-            virtual_transaction: format!("{process_id}/0"),
-            mode: mode.name(),
-            is_granted,
-            waiting_since: None,
-        };
-        let mut locks = Vec::new();
-        for (key, requests) in &state.keys {
-            locks.extend(requests.holders.iter().map(|held| shown(*key, held.process_id, held.mode, true)));
-            locks.extend(requests.waiters.iter().map(|(waiter, mode)| shown(*key, *waiter, *mode, false)));
-        }
-        locks
-    }
 }
 
 /// What an advisory function does.
@@ -322,12 +54,6 @@ pub(crate) enum AdvisoryOperation {
     },
     Unlock(AdvisoryMode),
     UnlockAll,
-}
-
-impl AdvisoryOperation {
-    fn takes_lock(self) -> bool {
-        matches!(self, AdvisoryOperation::Lock { .. } | AdvisoryOperation::Try { .. })
-    }
 }
 
 /// The operation of the function with this source, if it is an advisory one: `pg_try_advisory_xact_lock_shared_int8`.
@@ -353,18 +79,48 @@ pub(crate) fn operation(source: &str) -> Option<AdvisoryOperation> {
     }
 }
 
+/// How often a number was locked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    shared: u32,
+    exclusive: u32,
+}
+
+impl Count {
+    fn of(&mut self, mode: AdvisoryMode) -> &mut u32 {
+        match mode {
+            AdvisoryMode::Shared => &mut self.shared,
+            AdvisoryMode::Exclusive => &mut self.exclusive,
+        }
+    }
+
+    fn modes(self) -> LockModes {
+        let one = |modes: LockModes, (count, mode): (u32, AdvisoryMode)| {
+            if count > 0 { modes.with(mode.mode()) } else { modes }
+        };
+        let counts = [(self.shared, AdvisoryMode::Shared), (self.exclusive, AdvisoryMode::Exclusive)];
+        counts.into_iter().fold(LockModes::default(), one)
+    }
+}
+
 /// The advisory locks that a session has taken, in order. The session gives them back before it ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HeldAdvisoryLocks {
-    process_id: i32,
+    locks: SessionLocks,
     of_session: Vec<Lock>,
     of_transaction: Vec<Lock>,
+    counts: FxHashMap<LockedThing, Count>,
 }
 
 impl HeldAdvisoryLocks {
-    /// None, of the session with this number.
-    pub(crate) fn new(process_id: i32) -> HeldAdvisoryLocks {
-        HeldAdvisoryLocks { process_id, ..HeldAdvisoryLocks::default() }
+    /// None yet.
+    pub(crate) fn new(locks: SessionLocks) -> HeldAdvisoryLocks {
+        HeldAdvisoryLocks {
+            locks,
+            of_session: Vec::new(),
+            of_transaction: Vec::new(),
+            counts: FxHashMap::default(),
+        }
     }
 
     /// Calls an advisory function.
@@ -373,59 +129,78 @@ impl HeldAdvisoryLocks {
     /// `55P03`, `57014`, `40P01`: the lock was waited for in vain; `53200`.
     pub(crate) fn call(
         &mut self,
-        locks: &AdvisoryLocks,
         operation: AdvisoryOperation,
         call: &Call<'_>,
-        wait: AdvisoryWait<'_>,
+        wait: LockWait,
     ) -> SqlResult<Datum> {
         const VOID: &str = "";
-        let key = || match call.arguments {
-            [Datum::Int8(number)] => Ok(AdvisoryKey::One(*number)),
-            [Datum::Int4(first), Datum::Int4(second)] => Ok(AdvisoryKey::Two(*first, *second)),
+        let thing = || match call.arguments {
+            [Datum::Int8(number)] => Ok(LockedThing::AdvisoryOne(*number)),
+            [Datum::Int4(first), Datum::Int4(second)] => Ok(LockedThing::AdvisoryTwo(*first, *second)),
             other => Err(SqlError::internal(format!("an advisory lock of {other:?}"))),
         };
-        if self.of_session.len() + self.of_transaction.len() >= LOCKS_MAX && operation.takes_lock() {
-            return Err(too_many());
-        }
         match operation {
             AdvisoryOperation::Lock { mode, is_of_transaction } => {
-                let lock = (key()?, mode);
-                locks.lock(self.process_id, lock, wait)?;
-                self.note(lock, is_of_transaction);
+                self.lock((thing()?, mode), is_of_transaction, wait)?;
                 Ok(Datum::text(VOID))
             }
             AdvisoryOperation::Try { mode, is_of_transaction } => {
-                let lock = (key()?, mode);
-                let is_taken = locks.try_lock(self.process_id, lock)?;
-                if is_taken {
-                    self.note(lock, is_of_transaction);
-                }
+                let is_taken = self.lock((thing()?, mode), is_of_transaction, LockWait::NoWait)?;
                 Ok(Datum::Bool(is_taken))
             }
-            AdvisoryOperation::Unlock(mode) => Ok(Datum::Bool(self.unlock(locks, (key()?, mode)))),
+            AdvisoryOperation::Unlock(mode) => Ok(Datum::Bool(self.unlock((thing()?, mode)))),
             AdvisoryOperation::UnlockAll => {
-                self.unlock_all(locks);
+                self.unlock_all();
                 Ok(Datum::text(VOID))
             }
         }
     }
 
-    fn note(&mut self, lock: Lock, is_of_transaction: bool) {
-        if is_of_transaction { self.of_transaction.push(lock) } else { self.of_session.push(lock) }
+    /// `false`: it is held, and not to be waited for.
+    fn lock(&mut self, (thing, mode): Lock, is_of_transaction: bool, wait: LockWait) -> SqlResult<bool> {
+        let count = self.counts.get(&thing).copied().unwrap_or_default();
+        let held = self.of_session.len() + self.of_transaction.len();
+        if held >= LOCKS_MAX || (count.modes().is_empty() && self.locks.object_count() >= LOCKS_MAX) {
+            return Err(too_many());
+        }
+        if !count.modes().has(mode.mode()) {
+            match self.locks.lock(thing.tag(), mode.mode(), wait) {
+                Ok(()) => {}
+                Err(Error::Locked { .. }) if wait == LockWait::NoWait => return Ok(false),
+                Err(error) => return Err(sql_error(&error)),
+            }
+        }
+        *self.counts.entry(thing).or_default().of(mode) += 1;
+        let list = if is_of_transaction { &mut self.of_transaction } else { &mut self.of_session };
+        list.push((thing, mode));
+        Ok(true)
+    }
+
+    fn release(&mut self, (thing, mode): Lock) {
+        let Some(count) = self.counts.get_mut(&thing) else { return };
+        let before = count.modes();
+        *count.of(mode) -= 1;
+        let now = count.modes();
+        if now.is_empty() {
+            self.counts.remove(&thing);
+        }
+        if now != before {
+            self.locks.keep(thing.tag(), now);
+        }
     }
 
     /// Gives back a lock of the session; `false`: it has none.
-    fn unlock(&mut self, locks: &AdvisoryLocks, lock: Lock) -> bool {
+    fn unlock(&mut self, lock: Lock) -> bool {
         let Some(position) = self.of_session.iter().rposition(|held| *held == lock) else { return false };
         self.of_session.swap_remove(position);
-        locks.release(self.process_id, std::iter::once(lock));
+        self.release(lock);
         true
     }
 
     /// Gives back all locks of the session: `pg_advisory_unlock_all`, `DISCARD ALL`, the end of the session.
-    pub(crate) fn unlock_all(&mut self, locks: &AdvisoryLocks) {
-        if !self.of_session.is_empty() {
-            locks.release(self.process_id, self.of_session.drain(..));
+    pub(crate) fn unlock_all(&mut self) {
+        while let Some(lock) = self.of_session.pop() {
+            self.release(lock);
         }
     }
 
@@ -435,9 +210,11 @@ impl HeldAdvisoryLocks {
     }
 
     /// Gives back the locks of the transaction since the mark; 0: all.
-    pub(crate) fn return_to(&mut self, locks: &AdvisoryLocks, mark: usize) {
-        if self.of_transaction.len() > mark {
-            locks.release(self.process_id, self.of_transaction.drain(mark..));
+    pub(crate) fn return_to(&mut self, mark: usize) {
+        while self.of_transaction.len() > mark
+            && let Some(lock) = self.of_transaction.pop()
+        {
+            self.release(lock);
         }
     }
 }

@@ -8,7 +8,7 @@ use seawall_engine::Database;
 use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::activity::Activities;
-use super::advisory::{AdvisoryLocks, HeldAdvisoryLocks};
+use super::advisory::HeldAdvisoryLocks;
 use super::notification::Notifications;
 use super::settings::SessionSettings;
 use super::{CancelHandle, Login, Session};
@@ -26,7 +26,6 @@ pub struct SqlDatabase {
     pub engine: Database,
     pub(crate) store: SchemaStore,
     pub(crate) activities: Activities,
-    pub(crate) advisory: AdvisoryLocks,
     pub(crate) notifications: Notifications,
     /// Where statements put what their memory does not hold.
     pub(crate) temporary_directory: PathBuf,
@@ -45,7 +44,6 @@ impl SqlDatabase {
             engine,
             store,
             activities: Activities::default(),
-            advisory: AdvisoryLocks::default(),
             notifications: Notifications::default(),
             temporary_directory: std::env::temp_dir(),
             started_at: super::settings::clock(),
@@ -74,15 +72,16 @@ impl SqlDatabase {
         }
         given.extend(login.settings.iter().cloned());
         let settings = SessionSettings::new(&login.user, role.is_superuser, &given)?;
-        let cancel = CancelHandle::default();
+        let (engine, locks) = self.engine.new_numbered_session(login.process_id);
+        let cancel = CancelHandle { requested: engine.cancel_token() };
         let activity = self.activities.add(&login, role.oid, cancel.clone(), super::settings::clock());
         activity.set_application(settings.application_name());
         Ok(Session {
             asker: self.asker(&login, &role),
-            engine: self.engine.new_session(),
+            engine,
             settings,
             open: None,
-            storage: StorageSession::default(),
+            storage: StorageSession::new(locks.clone()),
             expressions: super::stored::StoredExpressions::default(),
             path: None,
             statements: FxHashMap::default(),
@@ -92,7 +91,7 @@ impl SqlDatabase {
             random: super::functions::SessionRandom::default(),
             attention: activity.attention.clone(),
             activity,
-            advisory: HeldAdvisoryLocks::new(login.process_id),
+            advisory: HeldAdvisoryLocks::new(locks),
             cancel,
             login,
             database: Arc::clone(self),
@@ -133,6 +132,15 @@ impl SqlDatabase {
     /// What the engine says.
     pub fn password_of(&self, role: &str) -> SqlResult<Option<String>> {
         Ok(self.role(role)?.filter(|role| role.can_log_in).and_then(|role| role.password))
+    }
+
+    /// The sessions that a session waits for, by their numbers; 0: a prepared transaction.
+    pub(crate) fn blockers_of(&self, process_id: i32) -> Vec<i32> {
+        let waits = self.engine.waiting_requests();
+        waits
+            .into_iter()
+            .find(|wait| wait.session == process_id)
+            .map_or_else(Vec::new, |wait| wait.blocked_by)
     }
 
     pub(crate) fn forget(&self, process_id: i32) {

@@ -1,10 +1,9 @@
 //! Functions that ask the session: who, where, which settings, sequences, other sessions.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use seawall_engine::Transaction;
+use seawall_engine::{CancelToken, LockWait, Transaction};
 use seawall_io::{Clock, SystemClock};
 use seawall_values::functions::Call;
 use seawall_values::set_returning::Rows;
@@ -12,7 +11,8 @@ use seawall_values::system::FunctionRow;
 use seawall_values::{Array, Datum, Oid, SqlError, SqlResult, SqlState, oid};
 
 use super::SqlDatabase;
-use super::advisory::{self, AdvisoryWait, HeldAdvisoryLocks};
+use super::activity::SessionActivity;
+use super::advisory::{self, HeldAdvisoryLocks};
 use super::settings::SessionSettings;
 use super::source::State;
 use crate::catalog;
@@ -21,9 +21,6 @@ use crate::schema::sequence::{SequencePosition, SequenceSession};
 use crate::schema::store::StoreSource;
 use crate::schema::{Definition, Sequence};
 use crate::storage::SessionCalls;
-
-/// How often a sleep looks whether it is to end.
-const SLEEP_STEP: Duration = Duration::from_millis(20);
 
 /// A function over the session.
 type Implementation =
@@ -73,8 +70,15 @@ const TABLE: &[(&str, Implementation)] = &[
         None => Ok(Datum::Bool(false)),
     }),
     ("pg_blocking_pids", |calls, _, _, call| {
-        let blockers = calls.database.advisory.blockers_of(process_id(call)?).into_iter().map(Datum::Int4);
+        let blockers = calls.database.blockers_of(process_id(call)?).into_iter().map(Datum::Int4);
         Ok(Datum::Array(Arc::new(Array::one_dimensional(oid::INT4, blockers.collect()))))
+    }),
+    ("pg_isolation_test_session_is_blocked", |calls, _, _, call| {
+        let Some(Datum::Array(others)) = call.arguments.get(1) else { return Err(unexpected("sessions")) };
+        let is_other = |blocker: &i32| {
+            others.values.iter().any(|other| matches!(other, Datum::Int4(other) if other == blocker))
+        };
+        Ok(Datum::Bool(calls.database.blockers_of(process_id(call)?).iter().any(is_other)))
     }),
     ("pg_jit_available", |_, _, _, _| Ok(Datum::Bool(false))),
     ("pg_trigger_depth", |_, _, _, _| Ok(Datum::Int4(0))),
@@ -143,10 +147,11 @@ pub(crate) struct Calls<'a> {
     pub(crate) settings: &'a mut SessionSettings,
     pub(crate) asker: &'a Asker,
     pub(crate) notifications: &'a mut Vec<(String, String)>,
-    pub(crate) cancel: &'a AtomicBool,
+    pub(crate) cancel: &'a CancelToken,
     pub(crate) random: &'a mut SessionRandom,
     pub(crate) advisory: &'a mut HeldAdvisoryLocks,
-    pub(crate) advisory_wait: AdvisoryWait<'a>,
+    pub(crate) lock_wait: LockWait,
+    pub(crate) activity: &'a SessionActivity,
     pub(crate) prepared: &'a dyn Fn() -> Vec<PreparedStatement>,
     pub(crate) cursors: &'a dyn Fn() -> Vec<OpenCursor>,
 }
@@ -214,7 +219,7 @@ impl SessionCalls for Calls<'_> {
             return implementation(self, transaction, sequences, call);
         }
         if let Some(operation) = advisory::operation(&function.source) {
-            return self.advisory.call(&self.database.advisory, operation, call, self.advisory_wait);
+            return self.advisory.call(operation, call, self.lock_wait);
         }
         match catalog::functions::implementation(&function.source) {
             Some(implementation) => self.with_source(transaction, |source| implementation(source, call)),
@@ -332,15 +337,15 @@ fn sleep(
 ) -> SqlResult<Datum> {
     let Some(Datum::Float8(seconds)) = call.arguments.first() else { return Err(unexpected("seconds")) };
     let wanted = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
-    calls.advisory_wait.activity.set_wait(Some(("Timeout", "PgSleep")));
+    calls.activity.set_wait(Some(("Timeout", "PgSleep")));
     let slept = sleep_until(SystemClock.monotonic().saturating_add(wanted), calls.cancel);
-    calls.advisory_wait.activity.set_wait(None);
+    calls.activity.set_wait(None);
     slept.map(|()| Datum::text(""))
 }
 
-fn sleep_until(end: Duration, cancel: &AtomicBool) -> SqlResult<()> {
+fn sleep_until(end: Duration, cancel: &CancelToken) -> SqlResult<()> {
     loop {
-        if cancel.load(Ordering::Relaxed) {
+        if cancel.is_requested() {
             let message = "canceling statement due to user request";
             return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
         }
@@ -348,6 +353,6 @@ fn sleep_until(end: Duration, cancel: &AtomicBool) -> SqlResult<()> {
         if rest.is_zero() {
             return Ok(());
         }
-        SystemClock.sleep(rest.min(SLEEP_STEP));
+        cancel.sleep(rest);
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use seawall_types::Lsn;
 use seawall_values::{Datum, SqlError, SqlResult, SqlState};
 
-use super::advisory::AdvisoryWait;
 use super::functions::Calls;
 use super::plan::Planned;
 use super::portal::{ParsedStatement, count_of, fields, tag};
@@ -37,6 +36,7 @@ impl Session {
         }
         let last = parsed.len() - 1;
         for (index, parsed) in parsed.into_iter().enumerate() {
+            sink.statement_begins(self.timeouts().statement);
             self.cancel.begin();
             let ran = self.run_one(parsed, index == last, sink);
             let told = self.send_notices(sink);
@@ -116,7 +116,7 @@ impl Session {
         beside: &E,
         body: impl for<'x> FnOnce(TableStorage<'x>, &'x E) -> SqlResult<T>,
     ) -> SqlResult<T> {
-        let (lock_wait, lock_limit) = (self.lock_wait(), self.lock_limit());
+        let lock_wait = self.lock_wait();
         let settings = self.settings.values();
         self.expressions.set_settings(&settings);
         let Some(open) = &mut self.open else { return Err(SqlError::internal("no transaction")) };
@@ -130,11 +130,8 @@ impl Session {
             cancel: &self.cancel.requested,
             random: &mut self.random,
             advisory: &mut self.advisory,
-            advisory_wait: AdvisoryWait {
-                limit: lock_limit,
-                cancel: &self.cancel.requested,
-                activity: &self.activity,
-            },
+            lock_wait,
+            activity: &self.activity,
             prepared: &|| super::portal::prepared_statements(statements),
             cursors: &|| super::portal::open_cursors(portals),
         };

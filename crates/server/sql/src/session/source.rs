@@ -24,11 +24,11 @@ impl SessionState for State<'_> {
     }
 
     fn activity(&mut self) -> Vec<Activity> {
-        self.database.activities.all()
+        self.database.activity()
     }
 
     fn locks(&mut self) -> Vec<HeldLock> {
-        self.database.advisory.all()
+        self.database.locks()
     }
 
     fn prepared_statements(&mut self) -> Vec<PreparedStatement> {

@@ -1,7 +1,6 @@
 //! Expressions that definitions have as texts, over one row: of indexes, checks of rows that are there, defaults of columns that are added.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rustc_hash::FxHashMap;
 use seawall_values::functions::Call;
@@ -58,7 +57,7 @@ impl StoredExpressions {
 impl RowExpressions for StoredExpressions {
     fn evaluate(&mut self, table: &Arc<Table>, expression: &str, row: &[Datum]) -> SqlResult<Datum> {
         let plan = self.plan(table, expression)?;
-        let never = AtomicBool::new(false);
+        let never = seawall_engine::CancelToken::default();
         let settings = Arc::clone(&self.settings);
         let mut environment = Environment { storage: &mut Nothing, settings: &settings, cancel: &never };
         let mut execution = Execution::open(plan, row.to_vec(), Limits::default(), Counting::Off);

@@ -47,6 +47,7 @@ struct NamedSavepoint {
     settings: usize,
     notifications: usize,
     advisory: usize,
+    tables: usize,
 }
 
 /// How `COMMIT` ended.
@@ -104,13 +105,9 @@ impl Session {
         }
     }
 
-    /// `lock_timeout`; without one, as long as a wait may last at all: a deadlock is found long before.
+    /// `lock_timeout`; without one, until a cancel: a deadlock is found at once.
     pub(super) fn lock_wait(&self) -> LockWait {
-        LockWait::Timeout(self.lock_limit())
-    }
-
-    pub(super) fn lock_limit(&self) -> Duration {
-        self.settings.lock_timeout().unwrap_or(super::LOCK_WAIT_MAX)
+        LockWait::Timeout(self.settings.lock_timeout().unwrap_or(Duration::MAX))
     }
 
     /// The transaction that a statement runs in; begins one if there is none.
@@ -169,6 +166,8 @@ impl Session {
                 let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
                 return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
             }
+            // Ended first: a session has one transaction at a time.
+            open.engine = None;
             let begun = engine.with(engine_isolation(isolation)).with(durability).with(lock_wait).begin();
             open.engine = Some(begun);
             open.isolation = isolation;
@@ -272,7 +271,7 @@ impl Session {
     fn after_transaction(&mut self, changed_definitions: bool) {
         self.storage.end_transaction();
         self.pending_notifications.clear();
-        self.advisory.return_to(&self.database.advisory, 0);
+        self.advisory.return_to(0);
         if changed_definitions {
             self.database.store.note_change(self.engine.snapshot().lsn());
             self.storage.forget_definitions();
@@ -292,12 +291,19 @@ impl Session {
         }
         open.is_failed = true;
         let returned = match (open.savepoints.last(), &mut open.engine) {
-            (Some(savepoint), Some(engine)) => engine.rollback_to(&savepoint.engine).is_ok(),
-            _ => false,
+            (Some(savepoint), Some(engine)) => engine
+                .rollback_to(&savepoint.engine)
+                .is_ok()
+                .then_some((savepoint.tables, savepoint.advisory)),
+            _ => None,
         };
-        if !returned {
+        if let Some((tables, advisory)) = returned {
+            self.storage.give_back_tables(tables);
+            self.advisory.return_to(advisory);
+        } else {
             open.engine = None;
             self.storage.end_transaction();
+            self.advisory.return_to(0);
         }
         self.portals.clear();
     }
@@ -309,6 +315,7 @@ impl Session {
         }
         let (queue, settings) = (self.storage.foreign_keys.mark(), self.settings.mark());
         let (notifications, advisory) = (self.pending_notifications.len(), self.advisory.mark());
+        let tables = self.storage.tables_mark();
         let engine = self.engine_transaction()?.savepoint();
         self.open()?.savepoints.push(NamedSavepoint {
             name: name.to_owned(),
@@ -317,6 +324,7 @@ impl Session {
             settings,
             notifications,
             advisory,
+            tables,
         });
         Ok(())
     }
@@ -355,7 +363,8 @@ impl Session {
         self.storage.foreign_keys.return_to(&savepoint.queue);
         self.settings.return_to(savepoint.settings);
         self.pending_notifications.truncate(savepoint.notifications);
-        self.advisory.return_to(&self.database.advisory, savepoint.advisory);
+        self.advisory.return_to(savepoint.advisory);
+        self.storage.give_back_tables(savepoint.tables);
         if open.changes_definitions {
             self.storage.forget_definitions();
             self.expressions.clear();

@@ -333,7 +333,7 @@ impl Session {
             self.settings.reset_all();
             self.statements.clear();
             self.database.notifications.unlisten(self.login.process_id, None);
-            self.advisory.unlock_all(&self.database.advisory);
+            self.advisory.unlock_all();
         }
         if matches!(discard, Discard::All | Discard::Plans) {
             for prepared in self.statements.values_mut() {

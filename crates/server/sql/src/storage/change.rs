@@ -42,8 +42,7 @@ impl TableStorage<'_> {
         let identity = match self.identity_of_new(&layout, row)? {
             identity if layout.shape.rows.is_numbered() => identity,
             identity => {
-                if self.transaction.lock_row(&layout.handle, &identity, self.lock_wait).sql()?.value.is_some()
-                {
+                if self.transaction.lock_new_row(&layout.handle, &identity, self.lock_wait).sql()?.is_some() {
                     return self.row_conflict(&layout, identity, row, on_conflict);
                 }
                 identity
@@ -120,7 +119,7 @@ impl TableStorage<'_> {
         }
     }
 
-    /// The key of the row that has the entry's key already; the lock of that key is this transaction's.
+    /// The key of the row that has the entry's key already. If there is none, the lock of that key is this transaction's.
     fn holder(
         &mut self,
         index: &IndexLayout,
@@ -130,7 +129,7 @@ impl TableStorage<'_> {
         if !entry.is_exclusive {
             return Ok(None);
         }
-        match self.transaction.lock_row(handle, &entry.key, self.lock_wait).sql()?.value {
+        match self.transaction.lock_new_row(handle, &entry.key, self.lock_wait).sql()? {
             Some(value) => Ok(Some(index.row_key(&entry.key, &value)?.to_vec())),
             None => Ok(None),
         }
@@ -170,7 +169,7 @@ impl TableStorage<'_> {
             moved
         };
         if moved != identity {
-            if self.transaction.lock_row(&layout.handle, &moved, self.lock_wait).sql()?.value.is_some() {
+            if self.transaction.lock_new_row(&layout.handle, &moved, self.lock_wait).sql()?.is_some() {
                 self.row_conflict(&layout, moved.clone(), new, OnConflict::Fail)?;
             }
             self.transaction.delete(&layout.handle, identity).sql()?;

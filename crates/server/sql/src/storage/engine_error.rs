@@ -3,6 +3,8 @@
 use seawall_engine::Error;
 use seawall_values::{SqlError, SqlResult, SqlState};
 
+use crate::storage::lock_tag::circle_detail;
+
 /// The result of a call of the engine, as a statement has it.
 pub trait EngineResult<T> {
     /// With the error as PostgreSQL has it.
@@ -32,7 +34,9 @@ pub fn sql_error(error: &Error) -> Box<SqlError> {
             "could not serialize access: a table was changed by another transaction",
         ),
         Error::Cancelled => plain(SqlState::QUERY_CANCELED, "canceling statement due to user request"),
-        Error::Deadlock { .. } => plain(SqlState::DEADLOCK_DETECTED, "deadlock detected"),
+        Error::Deadlock { circle } => SqlError::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
+            .with_detail(circle_detail(circle))
+            .with_hint("See server log for query details."),
         Error::Locked { .. } => plain(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"),
         Error::SnapshotCancelled { .. } => with_words(SqlState::SNAPSHOT_TOO_OLD, "snapshot too old"),
         Error::TransactionFailed { .. } => plain(

@@ -8,8 +8,8 @@
 //!     ^                                                                                                                  |
 //!     +------------------------------------------------------------------------------------------------------------------+
 //! ```
-//! Whoever refers to a row holds its lock until the end of the transaction, so nobody else deletes the row meanwhile. Whoever deletes a
-//! row looks for those that refer to it at a moment after the lock was taken, and sees all that were committed before.
+//! Whoever refers to a row shares the lock of its key until the end of the transaction, so nobody else deletes the row or changes its key
+//! meanwhile; other rows may refer to it, and its other columns may change. Whoever deletes a row looks for those that refer to it at a moment after the lock was taken, and sees all that were committed before.
 
 mod action;
 mod referrers;
@@ -17,7 +17,7 @@ mod referrers;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use seawall_engine::Table as EngineTable;
+use seawall_engine::{RowLock, Table as EngineTable};
 use seawall_types::Lsn;
 use seawall_values::{Datum, Oid, SqlError, SqlResult};
 
@@ -300,12 +300,14 @@ impl TableStorage<'_> {
         });
     }
 
-    /// Locks the row that values of a foreign key refer to; `false`: there is none.
+    /// Locks the key of the row that values of a foreign key refer to; `false`: there is none.
     fn lock_target(&mut self, key: &ForeignKey, values: &[Datum]) -> SqlResult<bool> {
         let target = self.table(key.target)?;
         self.lock_table(&target, TableLockMode::RowShare, self.lock_wait)?;
         let Some((handle, bytes)) = self.target_key(&target, key, values)? else { return Ok(false) };
-        Ok(self.transaction.lock_row(&handle, &bytes, self.lock_wait).sql()?.value.is_some())
+        let strength = RowLock::KeyShare;
+        let locked = self.transaction.lock_row_as(&handle, &bytes, strength, self.lock_wait).sql()?;
+        Ok(locked.value.is_some())
     }
 
     /// The engine's table, and the key in it, of the row or index entry that values of a foreign key refer to; `None`: no row can have
@@ -420,7 +422,8 @@ impl TableStorage<'_> {
         identity: &[u8],
     ) -> SqlResult<()> {
         let layout = self.layout(table)?;
-        let Some(row) = self.newest(&layout, identity)? else { return Ok(()) };
+        let newest = self.newest(&layout, identity, RowLock::KeyShare)?;
+        let Some(row) = newest else { return Ok(()) };
         let values = values_at(&row, &key.columns);
         if values.iter().any(Datum::is_null) || self.lock_target(key, &values)? {
             return Ok(());

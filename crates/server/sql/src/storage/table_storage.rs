@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{Database, LockWait, Transaction};
+use seawall_engine::{Database, LockWait, RowLock, SessionLocks, Transaction};
 use seawall_types::Lsn;
 use seawall_values::functions::Call;
 use seawall_values::set_returning::Rows;
 use seawall_values::system::FunctionRow;
 use seawall_values::{Datum, Oid, Settings, SqlError, SqlResult, SqlState};
 
-use crate::algebra::{RowLock, WaitPolicy};
+use crate::algebra::WaitPolicy;
 use crate::execute::{Inserted, Locked, OnConflict, ScanRequest, Storage, TableScan};
 use crate::schema::sequence::SequenceSession;
 use crate::schema::store::SchemaStore;
@@ -21,7 +21,7 @@ use crate::storage::layout::{LayoutCache, TableLayout};
 use crate::storage::table_lock::{HeldTables, TableLockMode};
 
 /// What a session keeps between statements.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StorageSession {
     pub(crate) layouts: LayoutCache,
     /// Foreign keys that are still to be checked.
@@ -34,10 +34,31 @@ pub struct StorageSession {
 }
 
 impl StorageSession {
+    /// Nothing yet, of a session that locks tables by `locks`.
+    pub fn new(locks: SessionLocks) -> StorageSession {
+        StorageSession {
+            layouts: LayoutCache::default(),
+            foreign_keys: ForeignKeyQueue::default(),
+            sequences: SequenceSession::default(),
+            held_tables: HeldTables::new(locks),
+            loaded: Vec::new(),
+        }
+    }
+
+    /// Where a rollback to a savepoint gives back locks of tables to.
+    pub(crate) fn tables_mark(&self) -> usize {
+        self.held_tables.mark()
+    }
+
+    /// Gives back the locks of tables since the mark.
+    pub(crate) fn give_back_tables(&mut self, mark: usize) {
+        self.held_tables.return_to(mark);
+    }
+
     /// A transaction has ended: its locks of tables go, and what its foreign keys had to look at. After the engine's own end of it.
     pub fn end_transaction(&mut self) {
         self.foreign_keys.clear();
-        self.held_tables.release_all();
+        self.held_tables.return_to(0);
     }
 
     /// A transaction has ended, or was rolled back to a savepoint: what was kept of its own tables goes.
@@ -143,7 +164,7 @@ impl TableStorage<'_> {
     /// # Errors
     /// `55P03`, `40P01`.
     pub fn lock_table(&mut self, table: &Table, mode: TableLockMode, wait: LockWait) -> SqlResult<()> {
-        self.session.held_tables.lock(self.store.table_locks(), (table.oid, &table.name), mode, wait)
+        self.session.held_tables.lock((table.oid, &table.name), mode, wait)
     }
 
     pub(super) fn lock_to_write(&mut self, table: &Table) -> SqlResult<()> {
@@ -162,9 +183,15 @@ impl TableStorage<'_> {
         }
     }
 
-    /// Reads the newest version of a row, whose lock the transaction takes or holds.
-    pub(crate) fn newest(&mut self, layout: &TableLayout, identity: &[u8]) -> SqlResult<Option<Vec<Datum>>> {
-        let locked = self.transaction.lock_row(&layout.handle, identity, self.lock_wait).sql()?;
+    /// Reads the newest version of a row, which it locks.
+    pub(crate) fn newest(
+        &mut self,
+        layout: &TableLayout,
+        identity: &[u8],
+        strength: RowLock,
+    ) -> SqlResult<Option<Vec<Datum>>> {
+        let locked =
+            self.transaction.lock_row_as(&layout.handle, identity, strength, self.lock_wait).sql()?;
         let Some(value) = locked.value else { return Ok(None) };
         let mut row = vec![Datum::Null; layout.shape.rows.column_count()];
         layout.shape.whole.read(identity, &value, &mut row)?;
@@ -189,7 +216,10 @@ impl Storage for TableStorage<'_> {
         values: &mut [Datum],
     ) -> SqlResult<bool> {
         let layout = self.layout(table)?;
-        let locked = self.transaction.lock_row(&layout.handle, identity, self.lock_wait).sql()?;
+        // The lock that the transaction has is as strong at least.
+        let strength = RowLock::KeyShare;
+        let locked =
+            self.transaction.lock_row_as(&layout.handle, identity, strength, self.lock_wait).sql()?;
         let Some(value) = locked.value else { return Ok(false) };
         layout.shape.rows.reader(columns).read(identity, &value, values)?;
         Ok(true)
@@ -199,17 +229,17 @@ impl Storage for TableStorage<'_> {
         &mut self,
         table: &Arc<Table>,
         identity: &[u8],
-        _mode: RowLock,
+        mode: RowLock,
         wait: WaitPolicy,
     ) -> SqlResult<Locked> {
         self.lock_table(table, TableLockMode::RowShare, self.lock_wait)?;
         let layout = self.layout(table)?;
         let locked = match wait {
             WaitPolicy::Wait => {
-                Some(self.transaction.lock_row(&layout.handle, identity, self.lock_wait).sql()?)
+                Some(self.transaction.lock_row_as(&layout.handle, identity, mode, self.lock_wait).sql()?)
             }
             WaitPolicy::Fail | WaitPolicy::Skip => {
-                self.transaction.try_lock_row(&layout.handle, identity).sql()?
+                self.transaction.try_lock_row_as(&layout.handle, identity, mode).sql()?
             }
         };
         match (locked, wait) {

@@ -108,9 +108,9 @@ impl World {
         let namespaces = vec![crate::catalog::numbers::PG_CATALOG, PUBLIC];
         World {
             _directory: directory,
+            session: StorageSession::new(database.new_numbered_session(1).1),
             database,
             store,
-            session: StorageSession::default(),
             path: SearchPath { namespaces, temporary: 0, creation: Some(PUBLIC) },
             owner: BOOTSTRAP_ROLE,
             notices: Vec::new(),

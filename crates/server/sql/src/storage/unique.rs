@@ -6,7 +6,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use seawall_engine::{Direction, Table as EngineTable};
+use seawall_engine::{Direction, RowLock, Table as EngineTable};
 use seawall_values::{Oid, SqlError, SqlResult};
 
 use crate::schema::Table;
@@ -61,7 +61,7 @@ impl TableStorage<'_> {
         let holders = self.holders(&layout.index_handles[position], key)?;
         let [_, (key, value)] = &holders[..] else { return Ok(()) };
         let identity = index.row_key(key, value)?.to_vec();
-        match self.newest(&layout, &identity)? {
+        match self.newest(&layout, &identity, RowLock::KeyShare)? {
             Some(row) => Err(self.duplicate(index, table, &row)),
             None => Ok(()),
         }

@@ -1,7 +1,6 @@
 //! Short ways to write algebra, and to run it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use seawall_sql::algebra::{
     Aggregation, Call, ColumnId, Expression, ExpressionKind, JoinKind, OutputColumn, Query, Relation, Scan,
@@ -186,7 +185,7 @@ pub(crate) fn run_plan(
     let mut execution = Execution::open(plan.clone(), parameters, limits, Counting::Off);
     let mut rows = Vec::new();
     let settings = Settings::default();
-    let cancel = AtomicBool::new(false);
+    let cancel = seawall_engine::CancelToken::default();
     let mut environment = Environment { storage, settings: &settings, cancel: &cancel };
     while execution.next(&mut environment)? {
         rows.push(execution.values().cloned().collect());

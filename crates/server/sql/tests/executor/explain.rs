@@ -1,7 +1,5 @@
 //! Plans as they are shown.
 
-use std::sync::atomic::AtomicBool;
-
 use seawall_sql::algebra::{JoinKind, SubqueryKind};
 use seawall_sql::execute::{Counting, Environment, Execution, ExplainOptions, Limits, explain, explain_json};
 use seawall_values::{Datum, Settings};
@@ -64,7 +62,7 @@ fn counters_say_what_each_node_did() {
     let plan = planned(filter(scan(&one, 1), less(column(2), int(4))), &[1]);
     let mut execution = Execution::open(plan.clone(), Vec::new(), Limits::default(), Counting::Rows);
     let settings = Settings::default();
-    let cancel = AtomicBool::new(false);
+    let cancel = seawall_engine::CancelToken::default();
     let mut environment = Environment { storage: &mut storage, settings: &settings, cancel: &cancel };
     while execution.next(&mut environment).expect("rows") {}
     let lines = explain(&plan, Some(&execution), SHORT, &settings);

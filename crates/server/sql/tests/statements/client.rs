@@ -1,6 +1,7 @@
 //! A session and a receiver that keeps what statements return, as text.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_engine::{Database, Options};
 use seawall_sql::session::{EncodedRow, Field, Login, Notice, Session, Sink, SqlDatabase};
@@ -10,10 +11,16 @@ use seawall_values::{SqlError, SqlResult};
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     pub(crate) lines: Vec<String>,
+    /// The limits of time that the statements began with.
+    pub(crate) limits: Vec<Option<Duration>>,
     copied_in: Vec<Vec<u8>>,
 }
 
 impl Sink for Received {
+    fn statement_begins(&mut self, limit: Option<Duration>) {
+        self.limits.push(limit);
+    }
+
     fn fields(&mut self, fields: &[Field]) -> SqlResult<()> {
         let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
         self.lines.push(format!("[{}]", names.join("|")));
@@ -90,8 +97,17 @@ impl TestDatabase {
     }
 
     pub(crate) fn connect(&self) -> Client {
-        let login =
-            Login { user: "postgres".to_owned(), database: "postgres".to_owned(), ..Login::default() };
+        self.connect_as(0)
+    }
+
+    /// A session with a number.
+    pub(crate) fn connect_as(&self, process_id: i32) -> Client {
+        let login = Login {
+            user: "postgres".to_owned(),
+            database: "postgres".to_owned(),
+            process_id,
+            ..Login::default()
+        };
         Client { session: self.database.connect(login).expect("a session") }
     }
 }
@@ -109,7 +125,7 @@ impl Client {
     /// The same with data for `COPY`.
     pub(crate) fn run_with(&mut self, text: &str, data: &[&str]) -> Vec<String> {
         let copied_in = data.iter().rev().map(|part| part.as_bytes().to_vec()).collect();
-        let mut received = Received { lines: Vec::new(), copied_in };
+        let mut received = Received { copied_in, ..Received::default() };
         if let Err(error) = self.session.simple_query(text, &mut received) {
             // As libpq: rows of a result that has failed do not count.
             let complete = received.lines.iter().rposition(|line| line.starts_with("-> "));

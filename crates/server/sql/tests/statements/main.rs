@@ -2,7 +2,7 @@
 
 mod client;
 
-use client::TestDatabase;
+use client::{Received, TestDatabase};
 
 /// Runs the statements of a recorded file in order, and compares what each returns.
 fn check(file: &str, text: &str) {
@@ -100,6 +100,18 @@ fn a_table_can_be_changed_once_the_transactions_of_its_writers_have_ended() {
         let changed = owner.run(&format!("alter table t add column c{number} int"));
         assert_eq!(changed, ["-> ALTER TABLE"], "after {ending}: {ended:?}");
     }
+}
+
+/// As in PostgreSQL 15: each statement of a text has the whole of `statement_timeout`, as it is when that statement begins.
+#[test]
+fn each_statement_of_a_text_has_a_limit_of_time_of_its_own() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    let mut received = Received::default();
+    let text = "select 1; set statement_timeout = '5s'; select 2; set local statement_timeout = 0; select 3";
+    client.session.simple_query(text, &mut received).unwrap();
+    let five = Some(std::time::Duration::from_secs(5));
+    assert_eq!(received.limits, [None, None, five, five, None]);
 }
 
 /// Others wait for `LOCK TABLE`, as its mode says.

@@ -65,7 +65,7 @@ fn pg_locks(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResu
             lock.relation.map_or(Datum::Null, Datum::Oid),
             Datum::Null,
             Datum::Null,
-            Datum::Null,
+            lock.virtual_id.map_or(Datum::Null, Datum::text),
             lock.transaction.map_or(Datum::Null, Datum::Oid),
             class,
             object,

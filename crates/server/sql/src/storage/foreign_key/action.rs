@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use seawall_engine::RowLock;
 use seawall_values::{Datum, SqlResult};
 
 use super::{Event, What};
@@ -71,12 +72,14 @@ impl TableStorage<'_> {
         new: Option<&[Datum]>,
     ) -> SqlResult<()> {
         let layout = self.layout(table)?;
+        let is_deleted = action == ReferentialAction::Cascade && new.is_none();
+        let strength = if is_deleted { RowLock::Update } else { RowLock::NoKeyUpdate };
         for identity in self.referrers(table, key, old)? {
-            let Some(row) = self.newest(&layout, &identity)? else { continue };
+            let Some(row) = self.newest(&layout, &identity, strength)? else { continue };
             if !super::referrers::refers(table, key, &row, old)? {
                 continue;
             }
-            if action == ReferentialAction::Cascade && new.is_none() {
+            if is_deleted {
                 self.delete_row(table, &identity, &row)?;
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_engine::Direction;
+use seawall_engine::{Direction, RowLock};
 use seawall_types::Lsn;
 use seawall_values::{Datum, SqlResult};
 
@@ -77,7 +77,7 @@ impl TableStorage<'_> {
                 while let Some((key, value)) = newer.next_row().sql()? {
                     let identity = identity(index, key, value)?;
                     if !found.contains(&identity) {
-                        self.transaction.lock_row(&layout.handle, &identity, self.lock_wait).sql()?;
+                        self.newest(&layout, &identity, RowLock::KeyShare)?;
                     }
                 }
             }
@@ -97,7 +97,7 @@ impl TableStorage<'_> {
             while let Some((identity, value)) = newer.next_row().sql()? {
                 whole.read(identity, value, &mut row)?;
                 if refers(table, key, &row, wanted)? && !found.iter().any(|found| found == identity) {
-                    self.transaction.lock_row(&layout.handle, identity, self.lock_wait).sql()?;
+                    self.newest(&layout, identity, RowLock::KeyShare)?;
                 }
             }
         }

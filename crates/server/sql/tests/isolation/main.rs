@@ -1,0 +1,157 @@
+//! Sessions that are in each other's way, with answers that PostgreSQL 15 has given: see record.py.
+
+#[path = "../statements/client.rs"]
+mod client;
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use client::{Client, TestDatabase};
+use seawall_testing::wait_until;
+
+/// A session at work on a thread of its own.
+struct Worker {
+    number: i32,
+    statements: Option<Sender<String>>,
+    answers: Receiver<Vec<String>>,
+    thread: Option<JoinHandle<()>>,
+    is_waiting: bool,
+}
+
+impl Worker {
+    fn new(database: &TestDatabase, number: i32) -> Worker {
+        let mut client = database.connect_as(number);
+        client.run("set search_path = recorded");
+        let (statements, to_run) = channel::<String>();
+        let (answered, answers) = channel();
+        let thread = std::thread::spawn(move || {
+            for statement in to_run {
+                if answered.send(client.run(&statement)).is_err() {
+                    return;
+                }
+            }
+        });
+        Worker { number, statements: Some(statements), answers, thread: Some(thread), is_waiting: false }
+    }
+
+    fn send(&self, statement: String) {
+        let statements = self.statements.as_ref().expect("it is at work");
+        statements.send(statement).expect("the session is there");
+    }
+
+    /// Its answer; `None`: it waits for other sessions.
+    fn answer(&self, database: &TestDatabase) -> Option<Vec<String>> {
+        let mut answer = None;
+        wait_until("the session to answer or to wait", || {
+            answer = self.answers.try_recv().ok();
+            answer.is_some() || is_blocked(database, self.number)
+        });
+        // It may have been let go on between the two looks.
+        answer
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.statements = None;
+        if let Some(thread) = self.thread.take()
+            && !std::thread::panicking()
+        {
+            thread.join().expect("the session has ended");
+        }
+    }
+}
+
+fn is_blocked(database: &TestDatabase, number: i32) -> bool {
+    database.database.engine.waiting_requests().iter().any(|wait| wait.session == number)
+}
+
+fn indented(lines: &[String]) -> impl Iterator<Item = String> {
+    lines.iter().map(|line| format!("    {line}"))
+}
+
+/// Runs the steps, and returns them with their answers.
+fn run(steps: &str) -> Vec<String> {
+    let database = TestDatabase::new();
+    let mut monitor: Client = database.connect();
+    monitor.run("create schema recorded");
+    let mut workers: BTreeMap<i32, Worker> = BTreeMap::new();
+    let mut out = Vec::new();
+    for line in steps.lines() {
+        out.push(line.to_owned());
+        let Some((number, statement)) = line.split_once(": ").filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
+        let number: i32 = number.parse().expect("the number of a session");
+        let statement = (1..10).fold(statement.to_owned(), |text, other| {
+            text.replace(&format!("{{pid{other}}}"), &other.to_string())
+        });
+        let worker = workers.entry(number).or_insert_with(|| Worker::new(&database, number));
+        assert!(!worker.is_waiting, "{line}: the session waits:\n{}", out.join("\n"));
+        worker.send(statement);
+        let answer = worker.answer(&database);
+        worker.is_waiting = answer.is_none();
+        out.extend(indented(&answer.unwrap_or_else(|| vec!["waits".to_owned()])));
+        for (other, waiter) in
+            workers.iter_mut().filter(|(other, waiter)| **other != number && waiter.is_waiting)
+        {
+            if let Some(answer) = waiter.answer(&database) {
+                waiter.is_waiting = false;
+                out.push(format!("  {other} goes on"));
+                out.extend(indented(&answer));
+            }
+        }
+    }
+    out
+}
+
+fn check(file: &str, recorded: &str) {
+    let steps: Vec<&str> = recorded.lines().filter(|line| !line.starts_with("  ")).collect();
+    let here = run(&steps.join("\n"));
+    let expected: Vec<&str> = recorded.lines().collect();
+    let first = here.iter().zip(&expected).position(|(here, expected)| here != expected);
+    let first = first.or((here.len() != expected.len()).then_some(here.len().min(expected.len())));
+    if let Some(first) = first {
+        let step = here[..first.min(here.len())]
+            .iter()
+            .rposition(|line| !line.starts_with("  "))
+            .unwrap_or_default();
+        panic!(
+            "{file}, line {}\nPostgreSQL:\n{}\nhere:\n{}",
+            first + 1,
+            expected[step..expected.len().min(first + 5)].join("\n"),
+            here[step..here.len().min(first + 5)].join("\n")
+        );
+    }
+}
+
+macro_rules! recorded {
+    ($($name:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $name() {
+                check(stringify!($name), include_str!(concat!("recorded/", stringify!($name), ".txt")));
+            }
+        )*
+    };
+}
+
+recorded! {
+    deadlocks,
+    foreign_keys,
+    prepared,
+    read_committed,
+    row_locks,
+    savepoints,
+    snapshots,
+    waits,
+}
+
+/// Prints what sessions answer to the steps of a file: `STEPS=... cargo test -p seawall-sql --test isolation -- --nocapture try_it`.
+#[test]
+fn try_it() {
+    if let Some(path) = std::env::var_os("STEPS") {
+        println!("{}", run(&std::fs::read_to_string(path).expect("the steps")).join("\n"));
+    }
+}
