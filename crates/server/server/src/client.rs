@@ -9,6 +9,7 @@ use std::time::Duration;
 use seawall_sql::session::{EncodedRow, Field, Notice, Sink};
 use seawall_values::{SqlError, SqlResult, SqlState};
 
+use crate::alarm::Alarm;
 use crate::connections::Entry;
 use crate::protocol::frontend::{FrameError, next_frame, text, violation};
 use crate::socket::Readiness;
@@ -22,6 +23,7 @@ const SLICE: Duration = Duration::from_millis(100);
 pub(crate) struct Client<'c> {
     transport: &'c mut Transport,
     entry: &'c Entry,
+    alarm: Alarm<'c>,
     write_timeout: Duration,
     message_bytes_max: usize,
     is_copying_out: bool,
@@ -37,6 +39,7 @@ impl<'c> Client<'c> {
     pub(crate) fn new(
         transport: &'c mut Transport,
         entry: &'c Entry,
+        alarm: Alarm<'c>,
         write_timeout: Duration,
         message_bytes_max: usize,
         changed: &'c mut BTreeMap<String, String>,
@@ -44,6 +47,7 @@ impl<'c> Client<'c> {
         Client {
             transport,
             entry,
+            alarm,
             write_timeout,
             message_bytes_max,
             is_copying_out: false,
@@ -121,6 +125,10 @@ pub(crate) fn flush(transport: &mut Transport, entry: &Entry, limit: Duration) -
 }
 
 impl Sink for Client<'_> {
+    fn statement_begins(&mut self, limit: Option<Duration>) {
+        self.alarm.set(limit);
+    }
+
     fn fields(&mut self, fields: &[Field]) -> SqlResult<()> {
         self.transport.output.row_description(fields);
         Ok(())

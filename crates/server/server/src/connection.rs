@@ -19,8 +19,9 @@ use std::time::Duration;
 use seawall_sql::session::{Executed, TransactionStatus};
 use seawall_values::{SqlError, SqlResult, SqlState};
 
+use crate::alarm::Alarm;
 use crate::client::{Client, flush};
-use crate::connections::{Ending, Entry, Registered};
+use crate::connections::{Ending, Registered};
 use crate::context::{Context, Reloaded};
 use crate::metrics::Metrics;
 use crate::protocol::backend::Severity;
@@ -202,9 +203,10 @@ impl Connection {
 
     /// Gives the client what has come for it while it was idle.
     fn attend(&mut self) -> Result<(), End> {
-        let Connection { transport, registered, session, reloaded, changed, .. } = self;
+        let Connection { context, transport, registered, session, reloaded, changed, .. } = self;
         let (write_timeout, bytes_max) = (reloaded.write_timeout, reloaded.message_bytes_max);
-        let mut client = Client::new(transport, &registered.entry, write_timeout, bytes_max, changed);
+        let alarm = Alarm::new(&context.runtime, &registered.entry);
+        let mut client = Client::new(transport, &registered.entry, alarm, write_timeout, bytes_max, changed);
         session.attend(&mut client).map_err(End::With)?;
         self.is_flush_due = true;
         Ok(())
@@ -409,19 +411,20 @@ impl Connection {
         let Connection { context, transport, registered, session, reloaded, changed, .. } = self;
         let entry = &registered.entry;
         let begun = context.now();
-        let number = entry.begin();
-        let alarm = session.timeouts().statement.map(|limit| alarm(context, entry, number, limit));
-        let mut client =
-            Client::new(transport, entry, reloaded.write_timeout, reloaded.message_bytes_max, changed);
+        entry.begin();
+        let mut alarm = Alarm::new(&context.runtime, entry);
+        alarm.set(session.timeouts().statement);
+        let (write_timeout, bytes_max) = (reloaded.write_timeout, reloaded.message_bytes_max);
+        let mut client = Client::new(transport, entry, alarm, write_timeout, bytes_max, changed);
         let result = catch_unwind(AssertUnwindSafe(|| statement(&mut **session, &mut client)));
         let ending = entry.finish();
-        alarm.iter().for_each(|alarm| alarm.abort());
+        let (lost, is_out_of_step) = (client.lost.take(), client.is_out_of_step);
+        drop(client);
         context.metrics.statements.note(context.now().saturating_sub(begun));
-        if let Some(error) = client.lost {
+        if let Some(error) = lost {
             tracing::info!(process_id = entry.process_id, %error, "the client of a statement is lost");
             return Err(Failure::End(End::Quiet));
         }
-        let is_out_of_step = client.is_out_of_step;
         let Ok(result) = result else {
             tracing::error!(process_id = entry.process_id, "a statement has panicked; its connection ends");
             let error = SqlError::internal("a statement has failed in an unforeseen way");
@@ -444,14 +447,4 @@ impl Connection {
             }
         })
     }
-}
-
-/// Ends a statement that takes longer than `limit`.
-fn alarm(context: &Context, entry: &Arc<Entry>, number: u64, limit: Duration) -> tokio::task::AbortHandle {
-    let entry = Arc::clone(entry);
-    let alarm = async move {
-        tokio::time::sleep(limit).await;
-        entry.insist(Some(number), Ending::StatementTimeout).await;
-    };
-    context.runtime.spawn(alarm).abort_handle()
 }

@@ -64,6 +64,8 @@ struct Activity {
     is_running: bool,
     /// Of the statement under way.
     ending: Option<Ending>,
+    /// Counts limits of time.
+    alarm: u64,
     /// Of the connection.
     is_to_end: bool,
     canceller: Option<Canceller>,
@@ -134,6 +136,27 @@ impl Entry {
             canceller();
         }
         Some(activity.number)
+    }
+
+    /// A limit of time begins, and the one before ends; returns its number.
+    pub(crate) fn set_alarm(&self) -> u64 {
+        let mut activity = self.activity.lock();
+        activity.alarm += 1;
+        activity.ending.take_if(|ending| *ending == Ending::StatementTimeout);
+        activity.alarm
+    }
+
+    /// The limit of time with this number has passed; `false`: it has ended before. To be called again, as `cancel` is.
+    fn time_out(&self, alarm: u64) -> bool {
+        let is_set = self.activity.lock().alarm == alarm;
+        is_set && self.cancel(None, Ending::StatementTimeout).is_some()
+    }
+
+    /// As `time_out`, again and again until the statement has ended.
+    pub(crate) async fn insist_on_limit(&self, alarm: u64) {
+        while self.time_out(alarm) {
+            tokio::time::sleep(CANCEL_AGAIN).await;
+        }
     }
 
     /// As `cancel`, again and again until the statement has ended.

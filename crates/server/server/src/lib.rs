@@ -14,6 +14,7 @@
 //! Start at [`Server::start`]; the life of a connection is in `connection`.
 
 mod access;
+mod alarm;
 mod client;
 mod configuration;
 mod connection;

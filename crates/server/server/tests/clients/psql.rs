@@ -98,6 +98,47 @@ fn an_interrupted_psql_cancels_its_statement() {
     seawall_testing::wait_until("nothing runs any more", || ok(&mut other) == "0\n");
 }
 
+/// By its limit of time, with its client, and with the server.
+#[test]
+fn a_wait_for_a_row_ends_before_the_row_is_free() {
+    let served = Served::with(|configuration, _| Configuration {
+        client_check_interval: Some(std::time::Duration::from_millis(10)),
+        ..configuration
+    });
+    let psql = |sql: &str| {
+        let mut psql = program("psql", "127.0.0.1", served.port())?;
+        psql.args(["-X", "-A", "-t", "-c", sql]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Some(psql)
+    };
+    let Some(mut set_up) = psql("create table t (k int primary key); insert into t values (1)") else {
+        return;
+    };
+    ok(&mut set_up);
+    let waiting = |count: u32| {
+        let sql = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and wait_event = 'transactionid'";
+        seawall_testing::wait_until("the sessions wait", || {
+            ok(&mut psql(sql).unwrap()) == format!("{count}\n")
+        });
+    };
+    let mut holder = psql("begin; delete from t; select pg_sleep(3600)").unwrap().spawn().unwrap();
+    let holds = "select count(*) from pg_locks where mode = 'RowExclusiveLock' and granted";
+    seawall_testing::wait_until("the row is held", || ok(&mut psql(holds).unwrap()) == "1\n");
+    let limited = psql("select 1; set statement_timeout = 50; delete from t").unwrap().output().unwrap();
+    let said = String::from_utf8(limited.stderr).unwrap();
+    assert!(said.contains("ERROR:  canceling statement due to statement timeout"), "{said}");
+    let mut vanishing = psql("delete from t").unwrap().spawn().unwrap();
+    waiting(1);
+    vanishing.kill().unwrap();
+    vanishing.wait().unwrap();
+    waiting(0);
+    let last = psql("delete from t").unwrap().spawn().unwrap();
+    waiting(1);
+    drop(served);
+    let said = String::from_utf8(last.wait_with_output().unwrap().stderr).unwrap();
+    assert!(said.contains("terminating connection due to administrator command"), "{said}");
+    holder.wait().unwrap();
+}
+
 /// With a certificate, and rules that let in by the Unix socket, and with a password by TLS.
 fn guarded() -> Served {
     Served::with(|configuration, directory| {
