@@ -155,7 +155,8 @@ pub struct MemoryOptions {
     pub snapshot_bytes: u64,
     /// Memory that one transaction may take: for the rows that it has written, twice their bytes, as its record has them
     /// too, and 80 bytes each; 74 bytes for each lock; what savepoints keep; and, under `Serializable`, what it has read.
-    /// At most 1920 MiB. Default 256 MiB, enough for 700,000 rows of 100 bytes.
+    /// At most 1920 MiB. Default 256 MiB, enough for 700,000 rows of 100 bytes. Rows of tables that it has itself created or
+    /// truncated take a quarter of it at most, however many they are.
     pub transaction_bytes: u64,
     /// Memory that all open transactions may take together, counted in the same way but for the first 4 KiB of each. At
     /// least `transaction_bytes`. Default 1 GiB.

@@ -21,6 +21,7 @@ pub(crate) mod lock_view;
 pub(crate) mod lock_wait;
 pub(crate) mod locked_rows;
 pub(crate) mod memory;
+pub(crate) mod parts;
 pub(crate) mod read_item;
 pub(crate) mod read_set;
 pub(crate) mod read_snapshot;
@@ -58,6 +59,7 @@ use crate::transaction::lock_table::LockRefused;
 use crate::transaction::lock_wait::LockPatience;
 use crate::transaction::locked_rows::LockedRows;
 use crate::transaction::memory::{LOCK_BYTES, MemoryShare, bytes};
+use crate::transaction::parts::Parts;
 use crate::transaction::read_item::ReadItem;
 use crate::transaction::read_set::ReadSet;
 use crate::transaction::read_snapshot::ReadSnapshot;
@@ -90,6 +92,7 @@ pub struct Transaction {
     /// Who is responsible for it.
     pub(crate) owner_name: Box<str>,
     pub(crate) touched: TouchedTables,
+    parts: Parts,
     savepoints: Savepoints,
     reads: ReadSet,
     memory: MemoryShare,
@@ -128,6 +131,7 @@ impl Transaction {
             locked_rows: LockedRows::default(),
             owner_name: Box::default(),
             touched: TouchedTables::default(),
+            parts: Parts::default(),
             savepoints: Savepoints::default(),
             reads: ReadSet::default(),
             memory,
@@ -149,11 +153,16 @@ impl Transaction {
     /// `NoSuchTable`, `TransactionFailed`, or damage met on the way.
     pub fn get(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         self.check_usable()?;
-        let snapshot = self.read_snapshot()?;
-        let storage = self.storage_for_read(table, snapshot.lsn())?;
+        let own = self.own_storage(table).transpose()?;
+        let snapshot = if own.is_some() { None } else { Some(self.read_snapshot()?) };
+        let lsn = snapshot.as_ref().map_or(Lsn::MAX, ReadSnapshot::lsn);
+        let storage = own.map_or_else(|| self.storage_for_read(table, lsn), Ok)?;
         let mut row_key = std::mem::take(&mut self.row_key);
         row_key::encode_into(&mut row_key, storage, key.as_ref());
-        let result = self.read_row(&row_key, snapshot.lsn());
+        let result = match own {
+            Some(storage) => self.read_own_row(storage, &row_key),
+            None => self.read_row(&row_key, lsn),
+        };
         self.row_key = row_key;
         result
     }
@@ -207,9 +216,9 @@ impl Transaction {
         };
         let mut row_key = std::mem::take(&mut self.row_key);
         row_key::encode_into(&mut row_key, storage, key);
-        self.writes.write(&row_key, value);
+        let written = self.write_row_of(table, &row_key, value);
         self.row_key = row_key;
-        Ok(())
+        written
     }
 
     /// Makes sure that there is memory for a write of the row.
@@ -341,6 +350,11 @@ impl Transaction {
         bounds: impl RangeBounds<K>,
     ) -> Result<(RegisteredSnapshot, Bound<Vec<u8>>, Bound<Vec<u8>>), Error> {
         self.check_usable()?;
+        if let Some(storage) = self.own_storage(table).transpose()? {
+            let (from, to) = crate::snapshots::scan::row_bounds(storage, &bounds);
+            self.wait_for_dependencies()?;
+            return Ok((self.snapshot_of_own(storage)?, from, to));
+        }
         // A scan has a registration of its own: it outlives this call, and may outlive the statement.
         let snapshot = match self.read_snapshot()? {
             ReadSnapshot::Kept(lsn) => self.engine.register_snapshot_at(lsn),
@@ -451,8 +465,10 @@ impl Transaction {
         if sabotaged(Defect::LocksReleasedEarly) {
             self.release_locks();
         }
+        self.write_fate_of_parts()?;
         let stamp =
             self.engine.log_commit(&self.commit_request(), self.writes.rows(), self.writes.bytes())?;
+        self.parts_committed();
         // The rows are in the log and in the memtable: whoever writes them next has a later stamp, so it cannot
         // become durable first, and readers are held to what is visible.
         self.release_logged();
@@ -547,6 +563,7 @@ impl Transaction {
         self.release_locks();
         self.snapshot = None;
         self.statement = None;
+        self.give_up_parts();
     }
 
     fn release_locks(&mut self) {

@@ -44,13 +44,24 @@ impl Memtable {
     /// one first. Every version of one is stamped no later than those of the one before. It knows the newest version of each
     /// row besides, and no others.
     pub fn packed(sources: &[&Memtable], snapshots: &[Lsn]) -> Memtable {
+        Memtable::packed_where(sources, snapshots, |_| true)
+    }
+
+    /// As `packed`, without the rows whose keys `is_kept` refuses: nobody asks for them.
+    pub fn packed_where(
+        sources: &[&Memtable],
+        snapshots: &[Lsn],
+        is_kept: impl Fn(&[u8]) -> bool,
+    ) -> Memtable {
         let rows = sources.iter().map(|source| source.row_count()).sum();
         let mut builder = MemtableBuilder::with_expected_rows(rows);
         let mut sources: Vec<Source<'_>> = sources.iter().map(|source| Source::new(source)).collect();
         while let Some(key) = sources.iter().filter_map(|source| Some(source.next?.0)).min() {
             // All of them move on, however few of the versions are needed.
             let found: Vec<Versions<'_>> = sources.iter_mut().filter_map(|source| source.take(key)).collect();
-            push_row(&mut builder, key, found.iter().flat_map(Versions::iter), snapshots);
+            if is_kept(key) {
+                push_row(&mut builder, key, found.iter().flat_map(Versions::iter), snapshots);
+            }
         }
         builder.finish()
     }

@@ -2,15 +2,20 @@
 
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_sync::{Mutex, MutexGuard};
-use seawall_types::TableId;
+use seawall_types::{Lsn, TableId};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// With the first snapshot at which each was scanned.
+pub(crate) type PrivateStorages = FxHashMap<TableId, Option<Lsn>>;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
     /// Storages that are being filled.
     loading: Mutex<FxHashSet<TableId>>,
+    /// Those of them that one transaction alone knows: with the first snapshot at which it has scanned the rows.
+    private: Mutex<PrivateStorages>,
     /// How many need the rows of loads in the log. Changed and read in the log's critical section.
     log_needed_by: AtomicU64,
 }
@@ -25,8 +30,33 @@ impl Loads {
         self.loading.lock().contains(&storage)
     }
 
+    /// A transaction fills a storage that nobody else knows of.
+    pub(crate) fn begun_in_private(&self, storage: TableId) {
+        self.loading.lock().insert(storage);
+        self.private.lock().insert(storage, None);
+    }
+
+    /// Its transaction scans the rows at a snapshot.
+    pub(crate) fn scanned_at(&self, storage: TableId, snapshot: Lsn) {
+        if let Some(first) = self.private.lock().get_mut(&storage) {
+            first.get_or_insert(snapshot);
+        }
+    }
+
+    /// Others will know the storage, or nobody: memtables keep what comes for snapshots, as of any other.
+    pub(crate) fn ceases_to_be_private(&self, storage: TableId) {
+        self.private.lock().remove(&storage);
+    }
+
+    /// The storages that one transaction alone knows. Earlier snapshots than its first scan never ask memtables for rows that
+    /// are there by now.
+    pub(crate) fn private(&self) -> PrivateStorages {
+        self.private.lock().clone()
+    }
+
     /// The load has ended, or was given up.
     pub(crate) fn ended(&self, storage: TableId) {
+        self.private.lock().remove(&storage);
         self.loading.lock().remove(&storage);
     }
 

@@ -10,7 +10,8 @@
 //!   cancelled, and so on until it fits or no snapshot needs it.
 //! * Small memtables are packed into one: every row with its newest version, and with those that a registered snapshot
 //!   sees. A memtable that follows a smaller one is more than twice as large, so there are few of them, however long a
-//!   snapshot lives, and each row is packed a few times.
+//!   snapshot lives, and each row is packed a few times. Rows that a transaction has logged in parts are left
+//!   out, unless it scans them meanwhile (`transaction::parts`).
 //! * Readers see no difference: they keep the memtables of their view, and a view with packed ones is a new view. A
 //!   snapshot that was cancelled before the packing meets the floor there (`snapshots`).
 //!
@@ -24,6 +25,7 @@ use seawall_types::Lsn;
 
 use crate::checkpoint::merge_source::KeepReplaced;
 use crate::engine::Engine;
+use crate::row_key;
 use crate::snapshots::view::{Frozen, View};
 
 /// The values that a merge replaces in the tree: the side of [`FrozenRows`](crate::checkpoint::merge_source::FrozenRows) that knows
@@ -163,15 +165,23 @@ impl Engine {
 
     /// Packs the newest of the kept memtables into one, where that is worth it.
     fn pack_kept_memtables(&self) {
+        // Before the view: of storages that are published meanwhile, memtables to come have rows that snapshots see.
+        let private = self.loads.private();
         let view = self.view.load_full();
         let Some(first) = view.frozen.iter().position(|frozen| frozen.merged) else { return };
         // While they are packed there are two of each.
-        let count = worth_packing(&view.frozen[first..], self.options.memory.snapshot_bytes / 4);
+        let worth = worth_packing(&view.frozen[first..], self.options.memory.snapshot_bytes / 4);
+        let count = if private.is_empty() { worth } else { worth.max(1) };
         let packed = &view.frozen[first..first + count];
         let (Some(newest), Some(oldest)) = (packed.first(), packed.last()) else { return };
         let snapshots = self.snapshots.alive_before(newest.end);
         let sources: Vec<&Memtable> = packed.iter().map(|frozen| &*frozen.memtable).collect();
-        let memtable = Arc::new(Memtable::packed(&sources, &snapshots));
+        let latest = snapshots.last().copied().unwrap_or_default();
+        let is_kept = |key: &[u8]| match row_key::table_of(key).and_then(|storage| private.get(&storage)) {
+            Some(first_scan) => first_scan.is_some_and(|first| first <= latest),
+            None => true,
+        };
+        let memtable = Arc::new(Memtable::packed_where(&sources, &snapshots, is_kept));
         let together = Frozen { memtable, start: oldest.start, ..newest.clone() };
         self.change_frozen(|all| {
             all.splice(first..first + count, [together.clone()]);

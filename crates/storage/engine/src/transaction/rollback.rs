@@ -73,6 +73,10 @@ impl Transaction {
         let mark = self.savepoints.alive[index];
         self.savepoints.alive.truncate(index + 1);
         self.writes.undo_to(mark.undo);
+        for storage in self.touched.storages_defined_since(mark.touched) {
+            let (from, to) = crate::row_key::table_range(storage);
+            self.writes.forget(&from, &to);
+        }
         self.touched.return_to(mark.touched);
         self.locked_rows.return_to(mark.locked_rows);
         self.give_back_locks_since(mark.locks, mark.stronger_locks);

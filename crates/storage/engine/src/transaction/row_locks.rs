@@ -159,6 +159,10 @@ impl Transaction {
     }
 
     fn read_locked_row(&mut self, table: &Table, storage: TableId, key: &[u8]) -> Result<LockedRow, Error> {
+        if self.is_own(table) {
+            let value = self.read_own_row(storage, &row_key::encode(storage, key))?;
+            return Ok(LockedRow { value, changed: false });
+        }
         // That the table was truncated must not be shown earlier than it is visible, either.
         self.engine.require_visible(table.object.changed_at())?;
         let row_key = row_key::encode(storage, key);
@@ -217,7 +221,8 @@ impl Transaction {
         loop {
             let mut row_key = std::mem::take(&mut self.row_key);
             row_key::encode_into(&mut row_key, storage, key);
-            let result = lock(self, &row_key);
+            // Nobody else knows the storage of one's own table.
+            let result = if self.is_own(table) { Ok(()) } else { lock(self, &row_key) };
             self.row_key = row_key;
             result?;
             // While this one waited for the row, the table may have been truncated.
@@ -331,8 +336,9 @@ impl Transaction {
     /// Raises the floor of the snapshot to what earlier holders of the locks have made of rows written since.
     pub(super) fn look_at_blind_rows(&mut self) {
         let after = self.snapshot_floor;
-        let newest = if self.locks.len() > self.writes.rows().len() {
-            // Rows are locked that were not written, and which rows those are is forgotten.
+        let has_more_locks = self.locks.len() > self.writes.rows().len();
+        let newest = if has_more_locks || !self.touched.definitions().is_empty() {
+            // Rows are locked that were not written, and which rows those are is forgotten. Own tables have rows without locks.
             self.engine.queue.last_entered()
         } else {
             let newest = |(row_key, _)| self.engine.newest_stamp_after(row_key, after);

@@ -51,6 +51,11 @@ impl Savepoints {
         self.alive.binary_search_by_key(&number, |mark| mark.number).ok()
     }
 
+    /// How many tables had been touched at the innermost savepoint.
+    pub(super) fn innermost(&self) -> TouchedCounts {
+        self.alive.last().map(|mark| mark.touched).unwrap_or_default()
+    }
+
     pub(crate) fn memory_bytes(&self) -> u64 {
         SAVEPOINT_BYTES * bytes(self.alive.len())
     }

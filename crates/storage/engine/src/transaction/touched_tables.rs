@@ -101,7 +101,7 @@ impl ByObject<TableUse> {
 }
 
 /// Lengths of the lists at a savepoint.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TouchedCounts {
     definitions: usize,
     altered: usize,
@@ -131,6 +131,30 @@ impl TouchedTables {
     /// In the order in which they were made.
     pub(crate) fn definitions(&self) -> &[Definition] {
         &self.definitions.entries
+    }
+
+    /// Whether the transaction has put the object where it is after it had touched so much.
+    pub(crate) fn is_defined_since(&self, object: u64, since: TouchedCounts) -> bool {
+        self.definitions.last.get(&object).is_some_and(|index| *index >= since.definitions)
+    }
+
+    /// The storages of own tables that were made after so much was touched.
+    pub(crate) fn own_storages_since(&self, since: TouchedCounts) -> Vec<TableId> {
+        let defined = self.definitions.entries.iter().enumerate().skip(since.definitions);
+        let current = defined.filter(|(index, own)| self.definitions.last.get(&own.object.id) == Some(index));
+        current.filter_map(|(_, own)| own.storage).collect()
+    }
+
+    /// All storages that were made after so much was touched.
+    pub(crate) fn storages_defined_since(&self, since: TouchedCounts) -> Vec<TableId> {
+        self.definitions.entries[since.definitions..].iter().filter_map(|own| own.storage).collect()
+    }
+
+    /// Whether the rows of an own table are there.
+    pub(crate) fn is_own_storage(&self, storage: TableId) -> bool {
+        let own = self.definitions.entries.iter().rev().find(|own| own.storage == Some(storage));
+        own.and_then(|own| self.definition_of(own.object.id))
+            .is_some_and(|last| last.storage == Some(storage))
     }
 
     /// The transaction writes to `table`, whose rows it takes to be at `storage`.

@@ -82,13 +82,15 @@ impl Transaction {
             self.touched.read_table(table, storage);
         }
         let row_key = row_key::encode(storage, key);
-        let current = self.read_locked(&row_key)?;
+        let current = match self.is_own(table) {
+            true => self.read_own_row(storage, &row_key)?,
+            false => self.read_locked(&row_key)?,
+        };
         let changed = change(current.as_deref()).and_then(|new| {
             let value = new.as_ref().map(V::as_ref);
             row_key::check_sizes(key, value, self.engine.key_bytes_max())?;
             self.check_room(table, key, value)?;
-            self.writes.write(&row_key, value);
-            Ok(())
+            Ok(self.write_row_of(table, &row_key, value)?)
         });
         if changed.is_err() {
             self.locked_rows.insert(&row_key);

@@ -19,6 +19,11 @@ pub(crate) fn row_bytes(key: usize, value: usize) -> u64 {
     ROW_BYTES + 2 * bytes(key + value)
 }
 
+/// As `row_bytes`, of a row key and a value.
+pub(crate) fn row_bytes_of(row_key: &[u8], value: Option<&[u8]>) -> u64 {
+    row_bytes(row_key.len(), value.map_or(0, <[u8]>::len))
+}
+
 /// A row as the transaction left it, in one piece, so that a million of them take little more than their bytes:
 ///
 /// | bytes | field  | meaning                                                |
@@ -123,14 +128,42 @@ pub(crate) struct WriteSet {
 impl WriteSet {
     /// Records a write of the row `key`.
     pub(crate) fn write(&mut self, key: &[u8], value: Option<&[u8]>) {
-        let row = Row::new(key, value);
-        self.bytes += row.bytes();
-        let replaced = self.rows.replace(row);
-        self.bytes -= replaced.as_ref().map_or(0, Row::bytes);
+        let replaced = self.replace(key, value);
         if let Some(all) = &mut self.undo {
             let undo = replaced.map_or_else(|| Undo::Remove(Box::from(key)), Undo::Restore);
             self.undo_bytes += undo.bytes();
             all.push(undo);
+        }
+    }
+
+    /// As `write`, of a row that is forgotten as a whole when a savepoint is returned to.
+    pub(crate) fn write_for_good(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.replace(key, value);
+    }
+
+    fn replace(&mut self, key: &[u8], value: Option<&[u8]>) -> Option<Row> {
+        let row = Row::new(key, value);
+        self.bytes += row.bytes();
+        let replaced = self.rows.replace(row);
+        self.bytes -= replaced.as_ref().map_or(0, Row::bytes);
+        replaced
+    }
+
+    /// Takes the rows in `from..to` out, for good: no savepoint brings them back.
+    pub(crate) fn take(&mut self, from: &[u8], to: &[u8]) -> WriteSet {
+        let mut rows = self.rows.split_off(from);
+        let mut after = rows.split_off(to);
+        self.rows.append(&mut after);
+        let bytes = rows.iter().map(Row::bytes).sum();
+        self.bytes -= bytes;
+        WriteSet { rows, bytes, ..WriteSet::default() }
+    }
+
+    /// As `take`, of few rows.
+    pub(crate) fn forget(&mut self, from: &[u8], to: &[u8]) {
+        while let Some((key, _)) = self.first_in(Bound::Included(from), Bound::Excluded(to)) {
+            let key = key.to_vec();
+            self.bytes -= self.rows.take(&key[..]).map_or(0, |row| row.bytes());
         }
     }
 
@@ -228,7 +261,8 @@ impl WriteSet {
                 }
                 Undo::Remove(key) => self.rows.take(&*key),
             };
-            self.bytes -= current.expect("an undo entry names a row of the set").bytes();
+            // A row that was taken out for good is not there.
+            self.bytes -= current.as_ref().map_or(0, Row::bytes);
         }
     }
 }
