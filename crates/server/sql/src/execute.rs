@@ -125,6 +125,26 @@ impl Execution {
         outcome
     }
 
+    /// Parameters, to give other ones to `change_again`.
+    pub(crate) fn parameters_mut(&mut self) -> &mut Vec<Datum> {
+        &mut self.state.parameters
+    }
+
+    /// Makes a change without `RETURNING` once more, with the parameters as they are now; how many rows it changes.
+    pub(crate) fn change_again(&mut self, environment: &mut Environment<'_>) -> SqlResult<u64> {
+        let mut context = Context {
+            row: &mut self.row,
+            state: &mut self.state,
+            storage: &mut *environment.storage,
+            settings: environment.settings,
+            cancel: environment.cancel,
+        };
+        self.root.begin_anew(&mut context)?;
+        self.is_done = true;
+        self.root.next(&mut context)?;
+        Ok(self.state.rows_changed)
+    }
+
     /// A value of the current row, by its position in the plan's output.
     pub fn value(&self, position: usize) -> &Datum {
         &self.row[self.plan.output_slots[position]]

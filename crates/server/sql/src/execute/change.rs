@@ -34,6 +34,8 @@ pub(crate) struct Change {
     /// Rows that this change has written, where a second time matters.
     touched: FxHashSet<Vec<u8>>,
     share: Share,
+    /// Memory for the row that is inserted.
+    row: Vec<Datum>,
 }
 
 impl Change {
@@ -48,6 +50,7 @@ impl Change {
             cursor: Cursor::default(),
             touched: FxHashSet::default(),
             share: Share::default(),
+            row: Vec::new(),
         }
     }
 
@@ -164,16 +167,30 @@ impl Change {
         conflict: Option<&ConflictPlan>,
         context: &mut Context<'_>,
     ) -> SqlResult<()> {
-        let mut row = vec![Datum::Null; plan.table.columns.len()];
+        let mut row = std::mem::take(&mut self.row);
+        row.clear();
+        row.resize(plan.table.columns.len(), Datum::Null);
         for (position, slot) in values {
             row[*position] = context.row[*slot].clone();
         }
-        show(plan, &row, context);
-        constraint::check(&plan.table, &row, &plan.checks, context)?;
+        let inserted = self.insert_row(plan, &row, conflict, context);
+        self.row = row;
+        inserted
+    }
+
+    fn insert_row(
+        &mut self,
+        plan: &ChangePlan,
+        row: &[Datum],
+        conflict: Option<&ConflictPlan>,
+        context: &mut Context<'_>,
+    ) -> SqlResult<()> {
+        show(plan, row, context);
+        constraint::check(&plan.table, row, &plan.checks, context)?;
         loop {
             let on_conflict =
                 conflict.map_or(OnConflict::Fail, |conflict| OnConflict::Report(&conflict.indexes));
-            let existing = match context.storage.insert(&plan.table, &row, on_conflict)? {
+            let existing = match context.storage.insert(&plan.table, row, on_conflict)? {
                 Inserted::Done(identity) => {
                     if conflict.is_some_and(|conflict| conflict.update.is_some()) {
                         self.touch(&identity, context)?;
@@ -185,7 +202,7 @@ impl Change {
             let Some(update) = conflict.and_then(|conflict| conflict.update.as_ref()) else {
                 return Ok(());
             };
-            if self.update_existing(plan, update, &existing, &row, context)? {
+            if self.update_existing(plan, update, &existing, row, context)? {
                 return Ok(());
             }
             // The row that was there has gone meanwhile: the insert is tried again.
@@ -282,5 +299,12 @@ impl Node for Change {
     fn rewind(&mut self, _context: &mut Context<'_>) -> SqlResult<()> {
         self.cursor = Cursor::default();
         Ok(())
+    }
+
+    fn begin_anew(&mut self, context: &mut Context<'_>) -> SqlResult<()> {
+        self.returned.clear(context);
+        self.cursor = Cursor::default();
+        (self.is_done, self.count) = (false, 0);
+        self.input.begin_anew(context)
     }
 }

@@ -28,6 +28,14 @@ pub(crate) trait Node: Send {
     /// # Errors
     /// Those of the statement.
     fn rewind(&mut self, context: &mut Context<'_>) -> SqlResult<()>;
+
+    /// Begins anew with other parameters: a change is made once more.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    fn begin_anew(&mut self, context: &mut Context<'_>) -> SqlResult<()> {
+        self.rewind(context)
+    }
 }
 
 /// Opens a node and all below it.

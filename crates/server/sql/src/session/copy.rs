@@ -211,10 +211,11 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> SqlResult<u64> {
         let settings = self.settings.values();
-        let limits = self.limits();
         let cancel = Arc::clone(&self.cancel.requested);
         let types = planned.parameters().to_vec();
         let mut rows = 0;
+        let mut execution =
+            Execution::open(Arc::clone(&planned.plan), Vec::new(), self.limits(), Counting::Off);
         self.with_tables(planned.as_of, |tables| {
             loop {
                 match reader.next()? {
@@ -228,7 +229,8 @@ impl Session {
                     }
                     Next::End => break,
                 }
-                let mut values = Vec::with_capacity(types.len());
+                let values = execution.parameters_mut();
+                values.clear();
                 for (column, of) in types.iter().enumerate() {
                     let field = reader.field(column);
                     let value = match encode::is_named(*of, format) {
@@ -237,12 +239,10 @@ impl Session {
                     };
                     values.push(value.map_err(|error| reader.failed(error, Some(column)))?);
                 }
-                let plan = Arc::clone(&planned.plan);
-                let mut execution = Execution::open(plan, values, limits.clone(), Counting::Off);
                 let mut environment =
                     Environment { storage: &mut *tables, settings: &settings, cancel: &cancel };
-                execution.next(&mut environment).map_err(|error| reader.failed(error, None))?;
-                rows += 1;
+                rows +=
+                    execution.change_again(&mut environment).map_err(|error| reader.failed(error, None))?;
             }
             tables.finish_statement()
         })?;
