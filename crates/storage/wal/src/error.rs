@@ -116,6 +116,58 @@ impl LogError {
     }
 }
 
+/// Why a stream of the log does not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogStreamError {
+    /// What comes next was removed, or its segment is used again.
+    #[error(
+        "the log at {position} is not kept any more, it begins at {oldest}: fetch it from an archive, or copy the database again"
+    )]
+    NotRetained {
+        /// What was to be streamed.
+        position: Lsn,
+        /// From where on the log is kept.
+        oldest: Lsn,
+    },
+    /// The stream was to start after the end of the log.
+    #[error(
+        "the log ends at {end}, and was to be streamed from {position} on: the receiver has log that this server does not have"
+    )]
+    NotReached {
+        /// Where the stream was to start.
+        position: Lsn,
+        /// The durable end of the log.
+        end: Lsn,
+    },
+    /// A segment is not as it should be.
+    #[error("log segment {path}")]
+    Header {
+        /// The segment.
+        path: String,
+        /// What is wrong.
+        source: SegmentHeaderError,
+    },
+    /// The operating system reported an error.
+    #[error("{action} {path}, offset {offset}")]
+    Io {
+        /// What was to be done.
+        action: &'static str,
+        /// The segment.
+        path: String,
+        /// Where in it.
+        offset: u64,
+        /// The error.
+        source: std::io::Error,
+    },
+    /// All was streamed, and the log does not grow any more.
+    #[error("the log does not grow any more")]
+    Stopped {
+        /// Why.
+        source: LogError,
+    },
+}
+
 /// Why a segment's header page was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

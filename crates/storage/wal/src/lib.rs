@@ -31,6 +31,8 @@
 //! [`OpenLog`] owns a [`Log`] and the thread that flushes it. A [`LogObserver`] hears of flushes, of missing spares, and of the end
 //! of all writing.
 //!
+//! A [`LogStream`] is what a standby is sent: the bytes of the files, up to the durable end.
+//!
 //! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit`, `prepared`, `control`,
 //! `page_images`, `pending`, `received` and `holds::file`.
 
@@ -50,12 +52,14 @@ mod pending;
 mod prepared;
 mod reader;
 mod received;
+mod recent;
 mod record;
 mod recycle;
 mod retention;
 mod segment;
 mod segment_check;
 mod segment_set;
+mod stream;
 mod switch;
 mod timeline;
 mod write_again;
@@ -68,8 +72,8 @@ pub use commit::{
 pub use control::{BulkLoad, Checkpoint, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineSwitch};
 pub use decoded::Record;
 pub use error::{
-    EncryptionProblem, HistoryError, LogError, LogReadError, PendingFileError, ReceivedMarkError,
-    RecordError, SegmentCheckError, SegmentHeaderError,
+    EncryptionProblem, HistoryError, LogError, LogReadError, LogStreamError, PendingFileError,
+    ReceivedMarkError, RecordError, SegmentCheckError, SegmentHeaderError,
 };
 pub use geometry::{HEADER_BYTES, LogGeometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 pub use holds::{
@@ -88,6 +92,7 @@ pub use retention::RetentionReport;
 pub use segment::{FORMAT_VERSION, SEGMENT_MAGIC, SegmentName};
 pub use segment_check::{SegmentContent, check_segment};
 pub use segment_set::{LogFiles, SegmentInfo, SegmentState};
+pub use stream::{LogStream, StreamPiece};
 pub use switch::{begin_timeline, next_timeline};
 pub use timeline::{TimelineFork, TimelineHistory};
 pub use writer::{Log, OpenLog};

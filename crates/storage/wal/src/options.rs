@@ -47,6 +47,8 @@ pub struct LogOptions {
     pub spare_segments: u64,
     /// How many bytes of log to keep at least, whoever needs them. Default 0.
     pub keep_bytes: u64,
+    /// Memory for the newest log while a stream of it is open, so that the stream reads no files. Default 16 MiB.
+    pub recent_bytes: usize,
     /// Who flushes. Default `Caller`.
     pub flush_by: FlushBy,
     /// Measures flushes; without one their time is not measured.
@@ -69,6 +71,7 @@ impl LogOptions {
             record_bytes_max: RECORD_BYTES_MAX,
             spare_segments: 2,
             keep_bytes: 0,
+            recent_bytes: 16 << 20,
             flush_by: FlushBy::default(),
             clock: None,
             cipher: None,

@@ -21,7 +21,7 @@ use seawall_sync::thread::{self, JoinHandle};
 use seawall_sync::{Mutex, WaitWord};
 use seawall_types::{Lsn, TimelineId};
 
-use crate::error::LogError;
+use crate::error::{LogError, LogStreamError};
 use crate::geometry::LogGeometry;
 use crate::holds::Holds;
 use crate::metrics::{Counters, LogStatistics};
@@ -30,8 +30,11 @@ use crate::open::StartState;
 use crate::options::{FlushBy, LogOptions};
 use crate::pending;
 use crate::reader::LogEnd;
+use crate::recent::RecentLog;
 use crate::record::{PreparedRecord, RecordSpan};
 use crate::segment_set::{SegmentInfo, SegmentSet};
+use crate::stream::{LogStream, StreamedLog};
+use crate::timeline::TimelineHistory;
 
 use appender::{Appender, Room, buffer_capacity};
 use flush::{FlusherState, InFlight};
@@ -43,6 +46,9 @@ pub struct Log {
     pub(crate) segments: SegmentSet,
     pub(crate) counters: Counters,
     pub(crate) holds: Holds,
+    history: TimelineHistory,
+    /// The newest bytes, while somebody streams them.
+    recent: RecentLog,
     /// Where recovery starts, as far as the log was told.
     redo_point: AtomicU64,
     timeline: TimelineId,
@@ -159,6 +165,8 @@ impl Log {
             segments,
             counters,
             holds,
+            history: options.history(),
+            recent: RecentLog::new(options.recent_bytes),
             redo_point: AtomicU64::new(0),
             timeline: identity.timeline.id,
             record_bytes_max: options.record_bytes_max,
@@ -281,7 +289,9 @@ impl Log {
         self.appender.lock().closed = true;
         self.segments.close();
         self.holds.close();
-        self.flush_until(self.appended())
+        self.flush_until(self.appended())?;
+        self.recent.has_changed();
+        Ok(())
     }
 
     /// The end of the last record.
@@ -411,9 +421,48 @@ impl Log {
         self.durable.iter().for_each(WaitWord::wake_all);
         self.room.wake_all();
         self.work.wake_all();
+        self.recent.has_changed();
         if let Some(observer) = &self.observer {
             observer.poisoned();
         }
+    }
+}
+
+impl OpenLog {
+    /// Opens a stream of the log's bytes from `from` on.
+    ///
+    /// # Errors
+    /// `NotRetained` if the log is not kept from there on any more; `NotReached` if it does not go so far.
+    pub fn stream(&self, from: Lsn) -> Result<LogStream, LogStreamError> {
+        LogStream::open(Arc::clone(&self.log) as Arc<dyn StreamedLog>, from)
+    }
+}
+
+impl StreamedLog for Log {
+    fn flushed(&self) -> Lsn {
+        Log::flushed(self)
+    }
+
+    fn oldest_retained(&self) -> Lsn {
+        Log::oldest_retained(self)
+    }
+
+    fn segment_set(&self) -> &SegmentSet {
+        &self.segments
+    }
+
+    fn history(&self) -> &TimelineHistory {
+        &self.history
+    }
+
+    fn recent(&self) -> &RecentLog {
+        &self.recent
+    }
+
+    fn check_growing(&self) -> Result<(), LogError> {
+        self.check_poison()?;
+        let is_closed = self.appender.lock().closed;
+        if is_closed && self.flushed() == self.appended() { Err(LogError::Closed) } else { Ok(()) }
     }
 }
 

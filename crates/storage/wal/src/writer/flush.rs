@@ -246,6 +246,7 @@ impl Log {
             self.counters.batch_nanos_longest.raise_to(nanos);
         }
         self.counters.batches.add(1);
+        self.keep_for_streams(&batch);
         if !sabotaged(Defect::FlushedBeforeWrite) {
             self.publish_flushed(batch.end);
         }
@@ -256,11 +257,27 @@ impl Log {
         Ok(spent)
     }
 
+    /// Keeps what the batch adds to the durable log in memory, if a stream is open. Before the log says that it is durable: a stream
+    /// that hears of it finds it there.
+    fn keep_for_streams(&self, batch: &Batch) {
+        if !self.recent.is_streamed() {
+            return;
+        }
+        let mut position = self.geometry.stream_position(self.flushed());
+        let carried = position.0.saturating_sub(batch.bytes.first.0);
+        let carried = usize::try_from(carried).expect("less than a block is written again");
+        batch.bytes.visit(carried..batch.bytes.total(), |piece| {
+            self.recent.keep(position, piece);
+            position = StreamPosition(position.0 + piece.len() as u64);
+        });
+    }
+
     fn publish_flushed(&self, end: Lsn) {
         let (flushed, appended) = (self.flushed(), self.appended());
         assert!(flushed < end, "flushed ran backwards: {flushed} to {end}");
         assert!(end <= appended, "flushed {end} is past appended {appended}");
         self.flushed.store(end.get(), Ordering::SeqCst);
+        self.recent.has_changed();
         if let Some(observer) = &self.observer {
             observer.flushed(end);
         }
