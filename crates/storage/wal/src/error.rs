@@ -168,6 +168,41 @@ pub enum LogStreamError {
     },
 }
 
+/// Why bytes of a log that is received were refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// Other bytes are to come next.
+    #[error("the log was received from {found} on, but goes on at {expected}")]
+    Place {
+        /// Where the next byte belongs.
+        expected: Lsn,
+        /// Where the bytes belong that came.
+        found: Lsn,
+    },
+    /// The bytes are no record of this timeline.
+    #[error(
+        "what was received for {lsn} is no record of this timeline: it was damaged on the way, or the sender is another database"
+    )]
+    Record {
+        /// Where the record starts.
+        lsn: Lsn,
+    },
+    /// The bytes are not the header page of a segment of this timeline.
+    #[error("what was received for {lsn} is not the header page of a segment of this timeline")]
+    Header {
+        /// Where the bytes belong.
+        lsn: Lsn,
+    },
+    /// They cannot be written.
+    #[error(transparent)]
+    Log {
+        /// Why.
+        #[from]
+        source: LogError,
+    },
+}
+
 /// Why a segment's header page was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

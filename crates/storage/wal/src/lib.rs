@@ -31,7 +31,8 @@
 //! [`OpenLog`] owns a [`Log`] and the thread that flushes it. A [`LogObserver`] hears of flushes, of missing spares, and of the end
 //! of all writing.
 //!
-//! A [`LogStream`] is what a standby is sent: the bytes of the files, up to the durable end.
+//! A [`LogStream`] is what a standby is sent: the bytes of the files, up to the durable end. A [`ReceivedLog`] is what it makes of
+//! them.
 //!
 //! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit`, `prepared`, `control`,
 //! `page_images`, `pending`, `received` and `holds::file`.
@@ -52,8 +53,10 @@ mod pending;
 mod prepared;
 mod reader;
 mod received;
+mod received_log;
 mod recent;
 mod record;
+mod record_walk;
 mod recycle;
 mod retention;
 mod segment;
@@ -72,7 +75,7 @@ pub use commit::{
 pub use control::{BulkLoad, Checkpoint, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineSwitch};
 pub use decoded::Record;
 pub use error::{
-    EncryptionProblem, HistoryError, LogError, LogReadError, LogStreamError, PendingFileError,
+    EncryptionProblem, HistoryError, LogError, LogReadError, LogStreamError, PendingFileError, ReceiveError,
     ReceivedMarkError, RecordError, SegmentCheckError, SegmentHeaderError,
 };
 pub use geometry::{HEADER_BYTES, LogGeometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
@@ -87,6 +90,7 @@ pub use page_images::{PageImageEntry, PageImages};
 pub use prepared::{Decision, GID_BYTES_MAX, OWNER_BYTES_MAX, Outcome, Prepare};
 pub use reader::{EndReason, LogEnd, LogReader, LogRecord, PendingUse};
 pub use received::ReceivedMark;
+pub use received_log::ReceivedLog;
 pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordKind, RecordSpan};
 pub use retention::RetentionReport;
 pub use segment::{FORMAT_VERSION, SEGMENT_MAGIC, SegmentName};

@@ -151,32 +151,83 @@ fn is_empty(disk: &dyn Disk, name: SegmentName) -> Result<bool, LogError> {
 pub(crate) fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Result<StartState, LogError> {
     let identity = options.check()?;
     let geometry = identity.geometry;
-    let LogEnd { lsn: end, durable, .. } = end;
-    if !geometry.is_normal(end) {
-        return Err(LogError::Options { problem: format!("no record can start at {end}") });
-    }
     let received = ReceivedMark::read(&*disk, identity.database, identity.timeline);
     if received.map_err(|source| LogError::ReceivedMark { source })?.is_some() {
         return Err(LogError::Received { timeline: identity.timeline.id });
     }
-    write_again(&*disk, &identity, durable, end)?;
-    let history = options.history();
-    let mut found = FoundFiles::list(&*disk, &history, geometry)?;
+    let (found, is_missing) = find_files(&*disk, options, &identity, end)?;
+    let end = end.lsn;
     let number = geometry.segment_of(end);
-    drop_recycled(&*disk, &identity, &history, &mut found, number);
     let counters = Counters::default();
-    let name = SegmentName { number, timeline: identity.timeline.id };
-    let is_missing = !found.segments.contains(&name) || is_of_other_copy(&*disk, &identity, name);
     if is_missing && end == geometry.first_record_of(number) {
         let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number);
         segments.prepare_through(number, &counters)?;
         let (carry, clearing) = (Vec::new(), Clearing::Zeros);
         return Ok(StartState { identity, segments, end, carry, counters, clearing });
     }
+    let name = SegmentName { number, timeline: identity.timeline.id };
     let carry = cut_off_segment(&*disk, &identity, name, geometry.offset_of(end))?;
     let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number + 1);
     segments.open_handle(number)?;
     Ok(StartState { identity, segments, end, carry, counters, clearing: Clearing::Zeros })
+}
+
+/// Makes the last batch before `end` durable, and lists the files; whether that of `end` is missing.
+fn find_files(
+    disk: &dyn Disk,
+    options: &LogOptions,
+    identity: &LogIdentity,
+    end: LogEnd,
+) -> Result<(FoundFiles, bool), LogError> {
+    let geometry = identity.geometry;
+    if !geometry.is_normal(end.lsn) {
+        return Err(LogError::Options { problem: format!("no record can start at {}", end.lsn) });
+    }
+    write_again(disk, identity, end.durable, end.lsn)?;
+    let history = options.history();
+    let mut found = FoundFiles::list(disk, &history, geometry)?;
+    let number = geometry.segment_of(end.lsn);
+    drop_recycled(disk, identity, &history, &mut found, number);
+    let name = SegmentName { number, timeline: identity.timeline.id };
+    let is_missing = !found.segments.contains(&name) || is_of_other_copy(disk, identity, name);
+    Ok((found, is_missing))
+}
+
+/// What a receiver starts from.
+pub(crate) struct ReceivedFiles {
+    pub(crate) segments: SegmentSet,
+    pub(crate) counters: Counters,
+}
+
+/// Prepares the log that ends at `end` to receive more. What lies behind the end is left as it is: it will be received again.
+pub(crate) fn open_received(
+    disk: &Arc<dyn Disk>,
+    options: &LogOptions,
+    end: LogEnd,
+) -> Result<ReceivedFiles, LogError> {
+    let identity = options.check()?;
+    let geometry = identity.geometry;
+    disk.create_directory(LOG_DIRECTORY).map_err(|error| LogError::io("create", LOG_DIRECTORY, error))?;
+    disk.sync_directory("").map_err(|error| fatal("sync directory", "", &error))?;
+    let (found, is_missing) = find_files(&**disk, options, &identity, end)?;
+    let end = end.lsn;
+    let number = geometry.segment_of(end);
+    let counters = Counters::default();
+    let begins_here = end == identity.timeline.began || end == geometry.first_lsn();
+    if is_missing && (begins_here || end == geometry.first_record_of(number)) {
+        let history = options.history();
+        let parent = options.ancestors.last().filter(|_| begins_here);
+        let parent = parent.map(|fork| history.timeline(fork.parent));
+        let disk = Arc::clone(disk);
+        let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number);
+        make_first(&segments, parent, end, &counters)?;
+        return Ok(ReceivedFiles { segments, counters });
+    }
+    let name = SegmentName { number, timeline: identity.timeline.id };
+    check_segment(&**disk, &identity, name)?;
+    let disk = Arc::clone(disk);
+    let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number + 1);
+    Ok(ReceivedFiles { segments, counters })
 }
 
 /// Zeroes what lies behind `offset`, durably; returns the part of `offset`'s block before it.
@@ -191,16 +242,8 @@ fn cut_off_segment(
         let path = path.clone();
         move |error: io::Error| LogError::io(action, path, error)
     };
-    let refused = |source| LogError::Header { path: path.clone(), source };
-    let file = disk.open(&path, OpenMode::Write).map_err(failed("open"))?;
+    let (file, segment_use) = check_segment(disk, identity, name)?;
     let segment_bytes = identity.geometry.segment_bytes();
-    let length = file.length().map_err(failed("measure"))?;
-    if length != segment_bytes {
-        return Err(refused(SegmentHeaderError::Length { found: length, expected: segment_bytes }));
-    }
-    let mut page = [0; BLOCK_BYTES];
-    file.read_exact_at(&mut page, 0).map_err(failed("read"))?;
-    let segment_use = check_header(&page, identity, name.number).map_err(refused)?;
     if segment_use == SegmentUse::Ready && offset > HEADER_BYTES {
         // It lost its mark. Durable with the zeros, before the next record.
         let header = encode_header(identity, name.number, SegmentUse::Begun);
@@ -213,6 +256,30 @@ fn cut_off_segment(
     let block_start = offset - carry.len() as u64;
     file.read_exact_at(&mut carry, block_start).map_err(failed("read"))?;
     Ok(carry)
+}
+
+/// Opens a whole segment of this log; what its header says.
+fn check_segment(
+    disk: &dyn Disk,
+    identity: &LogIdentity,
+    name: SegmentName,
+) -> Result<(Arc<dyn DiskFile>, SegmentUse), LogError> {
+    let path = name.path();
+    let failed = |action: &'static str| {
+        let path = path.clone();
+        move |error: io::Error| LogError::io(action, path, error)
+    };
+    let refused = |source| LogError::Header { path: path.clone(), source };
+    let file = disk.open(&path, OpenMode::Write).map_err(failed("open"))?;
+    let expected = identity.geometry.segment_bytes();
+    let length = file.length().map_err(failed("measure"))?;
+    if length != expected {
+        return Err(refused(SegmentHeaderError::Length { found: length, expected }));
+    }
+    let mut page = [0; BLOCK_BYTES];
+    file.read_exact_at(&mut page, 0).map_err(failed("read"))?;
+    let segment_use = check_header(&page, identity, name.number).map_err(refused)?;
+    Ok((file, segment_use))
 }
 
 /// Steps 1 to 3, in a segment of `segment_bytes` bytes that the log ends in at `offset`.

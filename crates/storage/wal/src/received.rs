@@ -29,7 +29,7 @@
 //! |     64 |     8 | synced   | end of a record: durable here up to it; not before `began` |
 //! |     72 |  4024 | reserved | zero                                                       |
 //!
-//! **Who writes it**, and in which order: the receiver of a standby, which is still to be written. Nothing makes the file yet.
+//! **Who writes it**, and in which order: the receiver of a standby (`received_log`).
 //! 1. [`ReceivedMark::create`], durable, before the first byte of the timeline is written here, and before the superblock names the
 //!    timeline. All log before the mark is durable, of ancestors too.
 //! 2. Bytes into segments, which have their header, *begun*, and their name, durable; a sync; then [`ReceivedMark::advance`] to the

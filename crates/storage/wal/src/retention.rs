@@ -22,7 +22,7 @@ use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::Lsn;
 
 use crate::error::LogError;
-use crate::holds::HoldError;
+use crate::holds::{HoldError, Holds};
 use crate::metrics::Counters;
 use crate::recycle::recycle;
 use crate::segment_set::SegmentSet;
@@ -83,7 +83,7 @@ impl Log {
     /// error only if no other can either. `Poisoned` if a sync of a segment or the directory failed.
     pub fn clean_up(&self, rest: &mut dyn FnMut() -> ControlFlow<()>) -> Result<RetentionReport, LogError> {
         self.check_poison()?;
-        let outcome = self.clean_up_batch(Recycling::AsWanted, rest);
+        let outcome = self.cleaning().batch(Recycling::AsWanted, rest);
         self.poison_if_fatal(outcome)
     }
 
@@ -96,7 +96,7 @@ impl Log {
         rest: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<RetentionReport, LogError> {
         self.check_poison()?;
-        let outcome = self.clean_up_batch(Recycling::None, rest);
+        let outcome = self.cleaning().batch(Recycling::None, rest);
         self.poison_if_fatal(outcome)
     }
 
@@ -106,20 +106,12 @@ impl Log {
     /// As `clean_up`.
     pub fn retain_from(&self, redo_point: Lsn) -> Result<RetentionReport, LogError> {
         self.redo_point_moved(redo_point);
-        let mut all = RetentionReport::default();
-        loop {
-            let batch = self.clean_up(&mut || ControlFlow::Continue(()))?;
-            all.add(batch);
-            if batch.left == 0 || batch.batches == 0 {
-                return Ok(all);
-            }
-        }
+        all_batches(|| self.clean_up(&mut || ControlFlow::Continue(())))
     }
 
     /// Segments that nobody needs any more and that are still there, as far as is known without a disk call.
     pub fn count_unneeded(&self) -> u64 {
-        let needed = self.holds.needed_from(self.redo_point(), self.appended());
-        count(self.segments.count_unneeded(self.first_needed(needed)))
+        self.cleaning().count_unneeded()
     }
 
     /// Whether a call of `clean_up` would do something: files to remove, or a hold over its limit. Makes no disk call.
@@ -131,7 +123,7 @@ impl Log {
 
     /// Whether there are segments wholly below `redo_point`.
     pub fn would_free(&self, redo_point: Lsn) -> bool {
-        self.segments.count_unneeded(self.first_needed(redo_point)) > 0
+        self.segments.count_unneeded(self.cleaning().first_needed(redo_point)) > 0
     }
 
     /// Segments that hold records or are about to, and segments beyond the last record.
@@ -143,22 +135,52 @@ impl Log {
 
 /// Whether old segments are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Recycling {
+pub(crate) enum Recycling {
     AsWanted,
     None,
 }
 
 impl Log {
-    fn clean_up_batch(
+    fn cleaning(&self) -> Cleaning<'_> {
+        Cleaning {
+            segments: &self.segments,
+            counters: &self.counters,
+            holds: &self.holds,
+            redo_point: self.redo_point(),
+            appended: self.appended(),
+            flushed: self.flushed(),
+        }
+    }
+}
+
+/// The segments of a log that is written or received, and how far it and those who need it have come.
+pub(crate) struct Cleaning<'a> {
+    pub(crate) segments: &'a SegmentSet,
+    pub(crate) counters: &'a Counters,
+    pub(crate) holds: &'a Holds,
+    /// Recovery needs the log from here on.
+    pub(crate) redo_point: Lsn,
+    pub(crate) appended: Lsn,
+    pub(crate) flushed: Lsn,
+}
+
+impl Cleaning<'_> {
+    fn count_unneeded(&self) -> u64 {
+        let needed = self.holds.needed_from(self.redo_point, self.appended);
+        count(self.segments.count_unneeded(self.first_needed(needed)))
+    }
+
+    pub(crate) fn batch(
         &self,
         recycling: Recycling,
         rest: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<RetentionReport, LogError> {
-        let (segments, counters) = (&self.segments, &self.counters);
+        let (segments, counters) = (self.segments, self.counters);
+        let geometry = segments.identity.geometry;
         let _retaining = segments.retaining.lock();
-        let needed = self.holds.settle(self.redo_point(), self.appended()).map_err(as_log_error)?;
+        let needed = self.holds.settle(self.redo_point, self.appended).map_err(as_log_error)?;
         let first_needed = self.first_needed(needed);
-        let current = self.geometry.segment_of(self.appended());
+        let current = geometry.segment_of(self.appended);
         let mut report = RetentionReport::default();
         let wanted = match recycling {
             Recycling::AsWanted => segments.prepare_found(current, counters)?,
@@ -179,8 +201,22 @@ impl Log {
     }
 
     fn first_needed(&self, needed: Lsn) -> u64 {
-        self.geometry.segment_of(needed.min(self.flushed()))
+        self.segments.identity.geometry.segment_of(needed.min(self.flushed))
             + u64::from(sabotaged(Defect::SegmentRemovedTooEarly))
+    }
+}
+
+/// Batch after batch, until nothing is left that can go.
+pub(crate) fn all_batches(
+    mut batch: impl FnMut() -> Result<RetentionReport, LogError>,
+) -> Result<RetentionReport, LogError> {
+    let mut all = RetentionReport::default();
+    loop {
+        let report = batch()?;
+        all.add(report);
+        if report.left == 0 || report.batches == 0 {
+            return Ok(all);
+        }
     }
 }
 
