@@ -1,7 +1,8 @@
 //! The chamber under test: the engine is broken on purpose, in one place after the other, and somebody has to notice.
 //!
 //! ```text
-//!   Defect (seawall_io::sabotage) --SEAWALL_SABOTAGE=name--> hunter: a torture, or the tests of a crate, as a child
+//!   `sabotage` of each crate, --SEAWALL_SABOTAGE=name--> hunter: a torture, or the tests of a crate, as a child
+//!   collected in `defects`
 //!        |                                                      |  the next one, as long as nobody finds it
 //!        v                                                      v
 //!   table: what is broken, who found it first and which torture finds it, why, after how many seeds and seconds
@@ -20,6 +21,8 @@
 
 #[cfg(feature = "sabotage")]
 mod beyond;
+#[cfg(feature = "sabotage")]
+mod defects;
 #[cfg(feature = "sabotage")]
 mod hunt;
 #[cfg(feature = "sabotage")]

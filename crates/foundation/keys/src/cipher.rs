@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use seawall_codec::encryption::{CipherKey, NONCE_BYTES, Nonce, NotAuthentic, SecretKey, TAG_BYTES, Tag};
 use seawall_io::Random;
-use seawall_io::sabotage::{Defect, sabotaged};
+
+use crate::sabotage::{Defect, sabotaged};
 
 /// Bytes that an encrypted message takes besides itself: the nonce and the tag.
 pub const ENVELOPE_BYTES: usize = NONCE_BYTES + TAG_BYTES;

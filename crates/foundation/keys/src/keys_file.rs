@@ -28,12 +28,12 @@ use std::sync::Arc;
 use seawall_codec::bytes::u32_at;
 use seawall_codec::checksum::crc32c;
 use seawall_codec::encryption::{KEY_BYTES, SecretKey};
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, OpenMode, Random};
 use seawall_types::DatabaseId;
 
 use crate::cipher::{Cipher, ENVELOPE_BYTES, Envelope};
 use crate::error::KeysError;
+use crate::sabotage::{Defect, sabotaged};
 
 /// Path of the keys file in the database's directory.
 pub const KEYS_PATH: &str = "keys";

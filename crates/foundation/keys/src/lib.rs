@@ -30,6 +30,8 @@ mod key_ring;
 mod keys_file;
 mod master_key;
 mod repository_key;
+#[doc(hidden)]
+pub mod sabotage;
 
 pub use cipher::{Cipher, ENVELOPE_BYTES, Envelope};
 pub use database_keys::{DatabaseKeys, OtherMasterKeys, Purpose};

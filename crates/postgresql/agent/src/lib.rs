@@ -29,6 +29,8 @@ mod peer;
 mod protocol;
 mod regular;
 mod replacement;
+#[doc(hidden)]
+pub mod sabotage;
 mod settings;
 mod spool;
 mod trust;

@@ -46,9 +46,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use seawall_archive::{LogFileName, SegmentPlace, System};
 use seawall_codec::checksum::crc32c;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode, OsDisk};
 
+use crate::sabotage::{Defect, sabotaged};
 pub(crate) use ahead::Fetching;
 pub use lock::{Lock, SpoolLock};
 pub(crate) use place::at;

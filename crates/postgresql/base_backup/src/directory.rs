@@ -12,12 +12,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Access, DirectoryLock, Disk, DiskFile, LockMode, OpenMode};
 
 use super::attempt::{Attempt, Entry, Left, List};
 use super::error::PostgreSqlBackupError;
 use super::foreign;
+use crate::sabotage::{Defect, sabotaged};
 
 pub(super) const MARKER: &str = "seawall-restoring";
 pub(super) const CONTROL: &str = "global/pg_control";

@@ -29,6 +29,8 @@ mod programs;
 mod recovery;
 mod restore;
 mod restore_points;
+#[doc(hidden)]
+pub mod sabotage;
 mod scratch_check;
 mod scratch_guard;
 mod scratch_server;

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver as Queue, SyncSender};
 use std::sync::{Arc, Mutex};
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Access, DiskFile, OpenMode};
 
 use super::attempt::{Entry, List};
@@ -21,6 +20,7 @@ use super::file_list::FileSum;
 use super::foreign;
 use super::missing::Missing;
 use super::stream::{FILE_LIST, Member, Receiver};
+use crate::sabotage::{Defect, sabotaged};
 
 /// Of the cluster that was backed up. The restore says how this one recovers, and whether it is whole.
 const LEFT_OUT: [&str; 3] = ["recovery.signal", "standby.signal", MARKER];

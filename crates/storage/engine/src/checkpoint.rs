@@ -27,7 +27,6 @@ pub(crate) mod turn;
 
 use std::sync::Arc;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_memtable::Memtable;
 use seawall_sync::MutexGuard;
 use seawall_sync::atomic::Ordering;
@@ -43,6 +42,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::rows::{self, LongBodies};
 use crate::pacing::merge_pace::MergePace;
+use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::kept_memory::ReplacedValues;
 use crate::snapshots::view::{Frozen, View};
 

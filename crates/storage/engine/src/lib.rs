@@ -57,6 +57,8 @@ mod options;
 mod pacing;
 mod recovery;
 mod row_key;
+#[doc(hidden)]
+pub mod sabotage;
 mod snapshots;
 mod transaction;
 

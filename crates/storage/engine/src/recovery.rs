@@ -22,7 +22,6 @@ pub(crate) mod timeline;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::DatabaseKeys;
 use seawall_memtable::{Memtable, ReplayPartition};
 use seawall_sync::mpsc::{SyncSender, sync_channel};
@@ -45,6 +44,7 @@ use crate::options::{OpenMode, Options};
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{ReplayOntoBackup, list_log_files};
 use crate::row_key;
+use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::View;
 use crate::transaction::lock_table::lock_name;
 

@@ -29,10 +29,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use seawall_types::Lsn;
+
+use crate::sabotage::{Defect, sabotaged};
 
 const SLOT_COUNT: usize = 1024;
 const FREE: u64 = u64::MAX;

@@ -40,7 +40,6 @@ pub(crate) mod write_set;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_types::{Lsn, TableId};
 
@@ -49,6 +48,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::options::{Durability, Isolation, TransactionOptions};
 use crate::row_key;
+use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::RegisteredSnapshot;
 use crate::snapshots::scan::{Direction, OwnRows, Range, Scan, note_lost_snapshot};
 use crate::transaction::commit::CommitHandle;

@@ -36,6 +36,8 @@ mod pack;
 mod packing;
 mod pending;
 mod replay;
+#[doc(hidden)]
+pub mod sabotage;
 mod shard;
 mod spin;
 mod stamp;

@@ -1,6 +1,5 @@
 //! The memtable as the engine sees it.
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
@@ -9,6 +8,7 @@ use crate::directory::{Directory, Known, LookupBatch, hash_key};
 use crate::entry::{EntryRef, Lookup};
 use crate::filter::Filter;
 use crate::index::{Index, Inserted};
+use crate::sabotage::{Defect, sabotaged};
 use crate::shard::{Shard, Shards};
 use crate::stamp::Stamp;
 use crate::versions::Versions;

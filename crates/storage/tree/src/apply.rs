@@ -49,7 +49,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Clock, is_disk_full};
 use seawall_sync::atomic::{AtomicU32, Ordering};
 use seawall_sync::thread;
@@ -64,6 +63,7 @@ use crate::page::{Page, PageKind};
 use crate::page_file::{PageFile, PageImage};
 use crate::published::Overlay;
 use crate::recovery_file::ImagePlace;
+use crate::sabotage::{Defect, sabotaged};
 use crate::space_map::PageRun;
 use crate::superblock::{Superblock, TreeMarks};
 use crate::sync_gate::SyncGate;

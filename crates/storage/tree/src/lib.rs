@@ -40,6 +40,8 @@ mod prefetch;
 mod published;
 mod readings;
 mod recovery_file;
+#[doc(hidden)]
+pub mod sabotage;
 mod space_map;
 mod superblock;
 mod sync_gate;

@@ -14,7 +14,6 @@ use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 
 use seawall_codec::bytes::u32_at;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_keys::Cipher;
 use seawall_sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +26,7 @@ use crate::page::{
     PageFormat, PageMark, PageReference, SharedImage, append_encrypted, decrypt_extent, decrypt_page,
     stored_mark, take_extent_envelope,
 };
+use crate::sabotage::{Defect, sabotaged};
 
 /// One call writes at most so many slices; Linux takes 1024.
 const SLICES_PER_WRITE: usize = 256;

@@ -25,7 +25,6 @@ use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
 use rustc_hash::FxHashMap;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::arc_swap::ArcSwapOption;
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::PageId;
@@ -35,6 +34,7 @@ use crate::error::TreeError;
 use crate::page::{Page, PageDamage, PageFormat, PageMark, PageReference, PageView};
 use crate::page_file::PageFile;
 use crate::readings::{Reading, Readings};
+use crate::sabotage::{Defect, sabotaged};
 use crate::superblock::TreeMarks;
 
 /// The root is always this page; the page before it is the first of the space map.

@@ -35,7 +35,6 @@ mod bits;
 use std::collections::{BTreeSet, VecDeque};
 
 use seawall_codec::bytes::{u32_at, u64_at};
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
@@ -44,6 +43,7 @@ use crate::page::{
     SharedImage, seal,
 };
 use crate::published::FIRST_MAP;
+use crate::sabotage::{Defect, sabotaged};
 
 const ALLOCATED_AT: usize = PAGE_HEADER_BYTES;
 const NEXT_AT: usize = ALLOCATED_AT + 4;

@@ -43,11 +43,11 @@ use std::sync::Arc;
 
 use seawall_codec::bytes::{u32_at, u64_at};
 use seawall_codec::checksum::crc32c;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
 use crate::page::PageMark;
+use crate::sabotage::{Defect, sabotaged};
 
 /// Path of the superblock file in the database's directory.
 pub const SUPERBLOCK_PATH: &str = "superblock";

@@ -8,7 +8,6 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use seawall_codec::bytes::u64_at;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Clock, Disk, OpenMode};
 use seawall_keys::{Cipher, DatabaseKeys, Purpose};
 use seawall_sync::{MappedMutexGuard, Mutex, MutexGuard};
@@ -22,6 +21,7 @@ use crate::page::{PAGE_FILE_PATH, Page, PageFormat, PageReference, encode_leaf};
 use crate::page_file::{PageFile, PageImage};
 use crate::published::{Overlay, PublishedPages};
 use crate::recovery_file::{FoundChunk, RECOVERY_FILE_PATH, RecoveryFile, holds_chunk};
+use crate::sabotage::{Defect, sabotaged};
 use crate::space_map::{PageRun, SpaceMap};
 use crate::superblock::{
     DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockFile, TreeMarks,

@@ -25,13 +25,13 @@ mod file;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, is_disk_full};
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_types::{DatabaseId, Lsn};
 
 use crate::geometry::LogGeometry;
+use crate::sabotage::{Defect, sabotaged};
 
 use file::{HoldsFile, OpenedHolds};
 

@@ -59,6 +59,8 @@ mod record;
 mod record_walk;
 mod recycle;
 mod retention;
+#[doc(hidden)]
+pub mod sabotage;
 mod segment;
 mod segment_check;
 mod segment_set;

@@ -23,7 +23,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode};
 use seawall_types::{Lsn, Timeline};
 
@@ -35,6 +34,7 @@ use crate::pending::Clearing;
 use crate::reader::LogEnd;
 use crate::received::ReceivedMark;
 use crate::record::RECORD_HEADER_BYTES;
+use crate::sabotage::{Defect, sabotaged};
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 use crate::segment_set::{FoundFiles, SegmentSet, fatal, is_of_other_copy, oldest_without_gap, read_header};
 use crate::timeline::TimelineHistory;

@@ -64,13 +64,13 @@ use std::io;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode, SharedMapping};
 use seawall_types::{DatabaseId, Lsn};
 
 use crate::error::{LogError, LogReadError, PendingFileError};
 use crate::options::BUFFER_BYTES_MAX;
 use crate::record::LogKey;
+use crate::sabotage::{Defect, sabotaged};
 use crate::segment::{FORMAT_VERSION, LOG_DIRECTORY, LogIdentity};
 use crate::segment_set::{fatal, no_space_or};
 

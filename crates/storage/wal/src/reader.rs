@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
 use seawall_io::Disk;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::Cipher;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
@@ -39,6 +38,7 @@ use crate::record::{
     FLAG_ENCRYPTED, LogKey, RECORD_ENVELOPE_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordKind, RecordSpan,
     decrypt_body,
 };
+use crate::sabotage::{Defect, sabotaged};
 use crate::segment::LogIdentity;
 use crate::timeline::TimelineHistory;
 

@@ -22,10 +22,10 @@ pub(crate) mod estimate;
 use std::ops::ControlFlow;
 
 use seawall_io::OpenMode;
-use seawall_io::sabotage::{Defect, sabotaged};
 
 use crate::error::LogError;
 use crate::metrics::Counters;
+use crate::sabotage::{Defect, sabotaged};
 use crate::segment::{SegmentName, SegmentUse, encode_header};
 use crate::segment_set::{SegmentSet, fatal, spare_path};
 

@@ -18,13 +18,13 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::Lsn;
 
 use crate::error::LogError;
 use crate::holds::{HoldError, Holds};
 use crate::metrics::Counters;
 use crate::recycle::recycle;
+use crate::sabotage::{Defect, sabotaged};
 use crate::segment_set::SegmentSet;
 use crate::writer::Log;
 

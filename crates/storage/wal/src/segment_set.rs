@@ -22,7 +22,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{AlignedBuffer, BLOCK_BYTES, Disk, DiskFile, OpenMode, is_disk_full};
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_sync::{Mutex, MutexGuard};
@@ -33,6 +32,7 @@ use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
 use crate::record::RECORD_HEADER_BYTES;
 use crate::recycle::estimate::RecycleEstimate;
+use crate::sabotage::{Defect, sabotaged};
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 
 pub use found::LogFiles;

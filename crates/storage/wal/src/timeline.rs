@@ -20,12 +20,12 @@ use std::io;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::{Lsn, Timeline, TimelineId, TimelineMark};
 
 use crate::error::HistoryError;
 use crate::geometry::LogGeometry;
+use crate::sabotage::{Defect, sabotaged};
 use crate::segment::{LOG_DIRECTORY, SegmentName};
 
 const HISTORY_BYTES_MAX: u64 = 16 << 20;

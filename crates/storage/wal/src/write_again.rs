@@ -6,12 +6,12 @@
 
 use std::io;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::Lsn;
 
 use crate::error::LogError;
 use crate::geometry::StreamPosition;
+use crate::sabotage::{Defect, sabotaged};
 use crate::segment::{LogIdentity, SegmentName};
 
 const PIECE_BYTES: usize = 256 << 10;

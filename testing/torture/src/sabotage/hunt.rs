@@ -4,10 +4,11 @@ use std::cell::OnceCell;
 use std::process::Command;
 use std::time::Duration;
 
-use seawall_io::sabotage::{Defect, VARIABLE};
+use seawall_io::sabotage::{DeclaredDefect, VARIABLE};
 use serde_json::json;
 
 use super::beyond;
+use super::defects;
 use super::hunters::{self, Hunter};
 use super::table::{Find, MARKDOWN_HEAD, Row};
 use crate::arguments::SabotageOptions;
@@ -48,12 +49,12 @@ enum Healthy {
 /// Hunts for the defects that the options name, or for all; whether each was found, by a torture, too, if it is not beyond them.
 pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool, TortureError> {
     if options.list {
-        Defect::ALL.iter().for_each(|defect| {
-            say(format_args!("{:<32} {}", defect.name(), defect.broken()));
+        defects::all().for_each(|defect| {
+            say(format_args!("{:<32} {}", defect.name, defect.broken));
         });
         return Ok(true);
     }
-    let defects = chosen(&options.defect)?;
+    let chosen = chosen(&options.defect)?;
     let hunters: Vec<Controlled<'_>> = wanted(hunters::all(options.seed)?, &options.hunter)
         .into_iter()
         .map(|hunter| Controlled { hunter, options, healthy: OnceCell::new() })
@@ -63,8 +64,8 @@ pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool,
     }
     let has_tortures = hunters.iter().any(|controlled| controlled.hunter.is_torture);
     let mut all_found = true;
-    let (mut found, mut by_tortures, mut beyond, total) = (0, 0, 0, defects.len());
-    for defect in defects {
+    let (mut found, mut by_tortures, mut beyond, total) = (0, 0, 0, chosen.len());
+    for defect in chosen {
         let row = hunt(defect, &hunters)?;
         all_found &= row.is_found(has_tortures);
         found += usize::from(row.first.is_some());
@@ -88,14 +89,12 @@ pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool,
     Ok(all_found)
 }
 
-fn chosen(names: &[String]) -> Result<Vec<Defect>, TortureError> {
+fn chosen(names: &[String]) -> Result<Vec<&'static DeclaredDefect>, TortureError> {
     if names.is_empty() {
-        return Ok(Defect::ALL.to_vec());
+        return Ok(defects::all().collect());
     }
-    let find = |name: &String| {
-        let found = Defect::ALL.iter().copied().find(|defect| defect.name() == name);
-        found.ok_or_else(|| TortureError::NoSuchDefect { name: name.clone() })
-    };
+    let find =
+        |name: &String| defects::find(name).ok_or_else(|| TortureError::NoSuchDefect { name: name.clone() });
     names.iter().map(find).collect()
 }
 
@@ -142,7 +141,7 @@ impl Controlled<'_> {
     }
 
     /// After one defect. What he would find without it, too, is no find.
-    fn hunt(&self, defect: Defect, time: &mut Duration) -> Result<Option<Find>, TortureError> {
+    fn hunt(&self, defect: &DeclaredDefect, time: &mut Duration) -> Result<Option<Find>, TortureError> {
         let Healthy::For(healthy) = self.healthy()? else { return Ok(None) };
         let limit = healthy * SLOWER_MAX + LONGER_MAX;
         let mut run = |command, defect| -> Result<Outcome, TortureError> {
@@ -196,17 +195,16 @@ impl Controlled<'_> {
         self.hunter.is_torture && matches!(outcome.ended, Ended::Failed(code) if codes.contains(&code))
     }
 
-    fn not_counted(&self, defect: Defect, why: &str) {
-        eprintln!("{}: {}: not counted: {why}", defect.name(), self.hunter.name);
+    fn not_counted(&self, defect: &DeclaredDefect, why: &str) {
+        eprintln!("{}: {}: not counted: {why}", defect.name, self.hunter.name);
     }
 }
 
-fn hunt(defect: Defect, hunters: &[Controlled<'_>]) -> Result<Row, TortureError> {
-    let is_near =
-        |controlled: &&Controlled<'_>| controlled.hunter.package.as_deref() == Some(defect.package());
+fn hunt(defect: &'static DeclaredDefect, hunters: &[Controlled<'_>]) -> Result<Row, TortureError> {
+    let is_near = |controlled: &&Controlled<'_>| controlled.hunter.package.as_deref() == Some(defect.package);
     let near = hunters.iter().filter(is_near);
     let others = hunters.iter().filter(|controlled| !is_near(controlled));
-    let why_no_torture = beyond::why(defect);
+    let why_no_torture = beyond::why(defect.name);
     let mut row = Row { defect, first: None, torture: None, why_no_torture, time: Duration::ZERO };
     for controlled in near.chain(others) {
         row.first = controlled.hunt(defect, &mut row.time)?;
@@ -231,7 +229,7 @@ fn hunt(defect: Defect, hunters: &[Controlled<'_>]) -> Result<Row, TortureError>
 }
 
 /// With the defect, or with none.
-fn planted(mut command: Command, defect: Option<Defect>) -> Command {
-    command.env(VARIABLE, defect.map_or("", Defect::name));
+fn planted(mut command: Command, defect: Option<&DeclaredDefect>) -> Command {
+    command.env(VARIABLE, defect.map_or("", |defect| defect.name));
     command
 }

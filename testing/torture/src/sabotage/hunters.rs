@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::child::{Ended, Outcome};
 use crate::error::{TortureError, io_error};
 
-/// Crates whose tests hunt.
-const PACKAGES: [&str; 9] = [
+/// Crates whose tests hunt: all that declare defects, and two that use those.
+const PACKAGES: [&str; 10] = [
     "seawall-io",
     "seawall-wal",
     "seawall-memtable",
@@ -18,6 +18,7 @@ const PACKAGES: [&str; 9] = [
     "seawall-engine",
     "seawall",
     "seawall-archive-agent",
+    "seawall-base-backup",
     "seawall-backup",
 ];
 
@@ -166,6 +167,13 @@ fn package_of(id: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tests_of_each_crate_that_declares_defects_hunt() {
+        for defect in crate::sabotage::defects::all() {
+            assert!(PACKAGES.contains(&defect.package), "the tests of {} hunt for no defect", defect.package);
+        }
+    }
 
     #[test]
     fn a_test_program_is_told_from_other_messages() {

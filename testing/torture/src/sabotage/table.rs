@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seawall_io::sabotage::Defect;
+use seawall_io::sabotage::DeclaredDefect;
 use serde_json::{Value, json};
 
 use super::hunters::Hunter;
@@ -10,7 +10,7 @@ use crate::child::{Ended, Outcome};
 
 /// A defect and who found it.
 pub(super) struct Row {
-    pub(super) defect: Defect,
+    pub(super) defect: &'static DeclaredDefect,
     /// By whoever was first.
     pub(super) first: Option<Find>,
     /// By the first of the tortures.
@@ -108,8 +108,8 @@ impl Row {
         let (first, torture) = (self.first.as_ref(), self.torture.as_ref());
         format!(
             "{}: {}\n    first:   {}{}\n    torture: {}{}",
-            self.defect.name(),
-            self.defect.broken(),
+            self.defect.name,
+            self.defect.broken,
             told(first),
             reason(first),
             self.told_torture(),
@@ -128,9 +128,9 @@ impl Row {
     pub(super) fn markdown(&self) -> String {
         format!(
             "| `{}`: {} | {} | {} | {} |",
-            self.defect.name(),
-            self.defect.broken(),
-            self.defect.breaks(),
+            self.defect.name,
+            self.defect.broken,
+            self.defect.breaks,
             told(self.first.as_ref()),
             self.told_torture()
         )
@@ -140,9 +140,9 @@ impl Row {
     /// One line for programs.
     pub(super) fn json(&self) -> String {
         let row = json!({
-            "defect": self.defect.name(),
-            "broken": self.defect.broken(),
-            "breaks": self.defect.breaks(),
+            "defect": self.defect.name,
+            "broken": self.defect.broken,
+            "breaks": self.defect.breaks,
             "first": self.first.as_ref().map(Find::json),
             "torture": self.torture.as_ref().map(Find::json),
             "why_no_torture": self.why_no_torture,

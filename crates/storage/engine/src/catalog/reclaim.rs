@@ -7,7 +7,6 @@
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_memtable::{Cursor, Memtable};
 use seawall_types::{Lsn, TableId};
 
@@ -19,6 +18,7 @@ use crate::error::Error;
 use crate::options::Durability;
 use crate::pacing::merge_pace::MergePace;
 use crate::row_key;
+use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::scan::{self, Direction};
 use crate::snapshots::view::Frozen;
 use crate::transaction::commit_request::CommitRequest;

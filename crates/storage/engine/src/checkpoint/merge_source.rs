@@ -8,7 +8,6 @@
 //!
 //! The rows may be divided by key among threads: each row is then merged, and gets its base, by one of them.
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_memtable::{Cursor, Lookup, Memtable};
 use seawall_tree::{Change, DivisibleSource, MergeSource};
 use seawall_types::{Lsn, TableId};
@@ -17,6 +16,7 @@ use crate::catalog::dropped_tables;
 use crate::catalog::{self, FIRST_USER_TABLE};
 use crate::in_doubt::rows::PREPARED;
 use crate::row_key;
+use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::Frozen;
 
 /// What a value that is kept takes beyond its bytes, about.

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{Outcome, Prepare};
@@ -22,6 +21,7 @@ use crate::in_doubt::{InDoubtTransaction, NewPrepared, NotClaimed, PreparedTrans
 use crate::options::Durability;
 use crate::pacing::writer_pace::ReservedRoom;
 use crate::row_key;
+use crate::sabotage::{Defect, sabotaged};
 use crate::transaction::admission::Logged;
 use crate::transaction::commit::with_builder;
 use crate::transaction::commit_request::CommitRequest;

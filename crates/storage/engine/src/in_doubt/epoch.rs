@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_memtable::Memtable;
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +14,7 @@ use seawall_types::Lsn;
 
 use crate::in_doubt::rows::PreparedBody;
 use crate::in_doubt::{PreparedTransaction, rows};
+use crate::sabotage::{Defect, sabotaged};
 
 /// What an in-doubt transaction takes in memory beyond its write set and its locks.
 const ENTRY_BYTES: u64 = 512;

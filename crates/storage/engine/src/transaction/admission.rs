@@ -22,7 +22,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::arc_swap::Guard;
 use seawall_sync::thread;
 use seawall_types::Lsn;
@@ -34,6 +33,7 @@ use crate::error::Error;
 use crate::in_doubt::protected::PASSED_OVER_MAX;
 use crate::options::Durability;
 use crate::pacing::writer_pace::ReservedRoom;
+use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::View;
 use crate::transaction::commit_queue::Ticket;
 use crate::transaction::commit_request::{CommitRequest, RowsToApply};

@@ -15,12 +15,12 @@
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use seawall_sync::{WaitWord, thread};
 use seawall_types::Lsn;
 
 use crate::options::Durability;
+use crate::sabotage::{Defect, sabotaged};
 
 /// Commits in flight at most: logged and not yet visible. One that finds the ring full waits for a flush.
 const CAPACITY: u64 = 1 << 16;

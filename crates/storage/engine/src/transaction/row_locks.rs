@@ -2,13 +2,13 @@
 //!
 //! Under `Snapshot` and `Serializable` a row with a version newer than the snapshot is refused: the first updater wins.
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::Table;
 use crate::error::Error;
 use crate::options::Isolation;
 use crate::row_key;
+use crate::sabotage::{Defect, sabotaged};
 use crate::transaction::Transaction;
 use crate::transaction::lock_mode::{LockMode, LockModes, RowLock};
 use crate::transaction::lock_table::{Acquired, LockRefused, lock_name};

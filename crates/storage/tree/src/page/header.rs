@@ -20,11 +20,11 @@ use std::ops::Range;
 
 use seawall_codec::bytes::{u16_at, u32_at, u64_at};
 use seawall_codec::checksum::crc32c;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::ENVELOPE_BYTES;
 use seawall_types::{Lsn, PageId};
 
 use super::{PageFormat, PageMark};
+use crate::sabotage::{Defect, sabotaged};
 
 /// Bytes before a page's content.
 pub const PAGE_HEADER_BYTES: usize = 80;

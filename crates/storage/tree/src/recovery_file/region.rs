@@ -22,7 +22,6 @@
 
 use seawall_codec::bytes::{u32_at, u64_at};
 use seawall_codec::checksum::{Crc32c, crc32c};
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::{Cipher, ENVELOPE_BYTES};
 use seawall_types::PageId;
 
@@ -32,6 +31,7 @@ use super::{BLOCK_BYTES, PAGES_MAX, RecoveryFile};
 use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImagePacker, ImageUnpacker};
 use crate::page::{Page, PageFormat, stored_mark};
+use crate::sabotage::{Defect, sabotaged};
 use crate::sync_gate::SyncGate;
 
 /// Bytes of an entry of the table.

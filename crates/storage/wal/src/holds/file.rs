@@ -41,7 +41,6 @@ use std::io;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode, is_disk_full};
 use seawall_types::{DatabaseId, Lsn};
 
@@ -49,6 +48,7 @@ use super::{
     AtLimit, HOLD_NAME_BYTES_MAX, HOLDS_MAX, HoldError, HoldInfo, HoldKind, HoldLifetime, HoldOptions,
     HoldsFileError, check_name,
 };
+use crate::sabotage::{Defect, sabotaged};
 use crate::segment::LOG_DIRECTORY;
 
 /// Path of the file.

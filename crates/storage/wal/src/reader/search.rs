@@ -24,13 +24,13 @@ mod checksums;
 use std::ops::Range;
 
 use seawall_codec::checksum::combine;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::Lsn;
 
 use super::bytes::LogBytes;
 use crate::error::LogReadError;
 use crate::geometry::{HEADER_BYTES, LogGeometry, StreamPosition};
 use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader, RecordKind, STAMP_BYTES};
+use crate::sabotage::{Defect, sabotaged};
 
 use checksums::PrefixChecksums;
 

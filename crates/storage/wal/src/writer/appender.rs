@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{AppendBuffer, BLOCK_BYTES};
 use seawall_types::Lsn;
 
 use super::batch::{Batch, BatchBytes};
 use crate::geometry::{LogGeometry, StreamPosition};
 use crate::record::{LogKey, PreparedRecord, RecordSpan, STAMP_BYTES};
+use crate::sabotage::{Defect, sabotaged};
 
 /// A block of the carried bytes, in front of what the options allow.
 const CARRY_BYTES: usize = BLOCK_BYTES;

@@ -16,7 +16,6 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{AlignedBuffer, AppendBuffer, AppendedBytes, BLOCK_BYTES, DiskFile};
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,6 +24,7 @@ use seawall_types::Lsn;
 use crate::geometry::StreamPosition;
 use crate::options::BUFFER_BYTES_MAX;
 use crate::record::LongRecord;
+use crate::sabotage::{Defect, sabotaged};
 
 /// A batch with long records is written in pieces of this size: large enough that a device is about as fast as it can be.
 const PIECE_BYTES: usize = 4 << 20;

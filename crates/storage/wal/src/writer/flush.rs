@@ -12,7 +12,6 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{AppendBuffer, DiskFile};
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
@@ -23,6 +22,7 @@ use super::mirror::Mirrored;
 use crate::error::LogError;
 use crate::geometry::{HEADER_BYTES, StreamPosition};
 use crate::options::FlushBy;
+use crate::sabotage::{Defect, sabotaged};
 
 /// What only the flusher touches.
 #[derive(Debug)]

@@ -19,7 +19,6 @@
 use std::sync::Arc;
 
 use seawall_io::SharedMapping;
-use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
@@ -28,6 +27,7 @@ use super::batch::BatchBytes;
 use crate::geometry::{LogGeometry, StreamPosition};
 use crate::pending::{DATA_OFFSET, write_slot};
 use crate::record::LogKey;
+use crate::sabotage::{Defect, sabotaged};
 
 /// Both pending files, and what is to be copied there.
 #[derive(Debug)]

@@ -1,0 +1,58 @@
+//! The deliberate defects of this crate: see [`seawall_io::sabotage`].
+
+seawall_io::defects! {
+    LocksReleasedEarly "locks-released-early"
+        "row locks are released before the commit is in the log"
+        => "Updates are lost",
+    VisibleBeforeFlushed "visible-before-flushed"
+        "commits are visible before they are durable"
+        => "Others see what the power may take",
+    VisibleBeforeApplied "visible-before-applied"
+        "commits are visible before they are in the memtable"
+        => "Snapshots change under their readers",
+    PagesBeforeLog "pages-before-log"
+        "a checkpoint waits neither for the flush of the log nor for what is visible"
+        => "Pages hold commits that the power takes from the log",
+    RedoPointTooEarly "redo-point-too-early"
+        "the redo point moves before the last chunk"
+        => "The system rows of a checkpoint are lost in a crash",
+    SystemRowsDropped "system-rows-dropped"
+        "the last chunk moves the redo point and leaves the system rows out"
+        => "Tables vanish",
+    HorizonIgnoresSnapshots "horizon-ignores-snapshots"
+        "versions are dropped although a snapshot sees them"
+        => "Snapshots change under their readers",
+    ReplacedValueNotKept "replaced-value-not-kept"
+        "a merge does not keep what it replaces for snapshots"
+        => "Snapshots change under their readers",
+    RangeNotValidated "range-not-validated"
+        "ranges that a serializable transaction has read are not validated"
+        => "Phantoms: write skew under `Serializable`",
+    FirstUpdaterWinsNot "first-updater-wins-not"
+        "a row that was changed since the snapshot can be written"
+        => "Updates are lost",
+    CutUnderSnapshot "cut-under-snapshot"
+        "a dropped table is cut out although a snapshot sees it"
+        => "Snapshots change under their readers",
+    ReclaimForgottenEarly "reclaim-forgotten-early"
+        "the row of `reclaim` is deleted before the redo point has passed the drop"
+        => "A replay brings rows back that nobody reclaims",
+    PreparedNotWritten "prepared-not-written"
+        "transactions in doubt do not become rows at the freeze"
+        => "They are lost in a crash",
+    PreparedLocksForgotten "prepared-locks-forgotten"
+        "the locks of transactions in doubt are not taken again at open"
+        => "Others write their rows",
+    PreparedReadsForgotten "prepared-reads-forgotten"
+        "what a serializable transaction in doubt has read is not protected"
+        => "It is committed though it can be placed nowhere",
+    NextTableForgotten "next-table-forgotten"
+        "a replay does not advance the next table's number"
+        => "Two tables have one place",
+    DecisionNotDurable "decision-not-durable"
+        "a decision is answered before it is durable"
+        => "The coordinator is told of an outcome that the power takes back",
+    CommitNotDurable "commit-not-durable"
+        "a `Sync` commit returns when it is logged"
+        => "Acknowledged commits are lost with the power",
+}
