@@ -1,4 +1,4 @@
-//! The key of an archive, wrapped by a master key: a copy in a [`KeyRing`](crate::KeyRing). Integers little-endian:
+//! The key of an archive, wrapped by a master key: a copy in a `KeyRing`. Integers little-endian:
 //!
 //! | offset | bytes | field       | meaning                                                               |
 //! |-------:|------:|-------------|-----------------------------------------------------------------------|

@@ -39,7 +39,7 @@
 //! **If the power goes** in 1, there is no mark or the whole file; in 2, a mark that was true before. Without the file a received log
 //! is read by its batches: then a torn tail may be refused as damage, and never the other way round.
 //!
-//! [`Log::open`](crate::Log::open) refuses a timeline that has a mark: its records would differ from those that the primary writes at
+//! `Log::open` refuses a timeline that has a mark: its records would differ from those that the primary writes at
 //! the same LSNs. A new timeline can begin where it ends.
 
 use std::io;
