@@ -96,7 +96,8 @@ pub(crate) fn now() -> String {
 /// # Errors
 /// What is wrong with it.
 pub(crate) fn parse_utc(text: &str) -> Result<i64, String> {
-    let refuse = || format!("{text:?} is no time: expected one in UTC such as 2026-11-22T03:15:00.25Z");
+    let refuse =
+        || format!("{text:?} is not a valid time: expected one in UTC such as 2026-11-22T03:15:00.25Z");
     let plain = text.strip_suffix('Z').or_else(|| text.strip_suffix(" UTC")).unwrap_or(text);
     let (date, time) = plain.split_once(['T', ' ']).ok_or_else(refuse)?;
     let (time, fraction) = time.split_once('.').unwrap_or((time, ""));

@@ -45,7 +45,7 @@ pub struct Xid {
 /// A text is no XID, or a part is longer than it may be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no XID: a format number from 0 on, and two parts of up to 64 bytes in base64, with _ between them"
+    "{text:?} is not a valid XID: expected a format number from 0 on, and two parts of up to 64 bytes in base64, with _ between them"
 )]
 pub struct NoXid {
     text: String,

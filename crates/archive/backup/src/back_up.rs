@@ -49,7 +49,7 @@ pub struct BackupProgress {
 }
 
 /// Takes a backup of a database that is in use, with the log that a restore needs, into `repository`. It is there when this returns,
-/// and not before. One that fails, or is killed, is gone on with by the next one.
+/// and not before. The next one resumes one that failed or was killed.
 ///
 /// # Errors
 /// `RepositoryNotEncrypted`, `PartGone`; what the database or the repository says. Nothing of it counts then.

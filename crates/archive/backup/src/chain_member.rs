@@ -123,7 +123,7 @@ pub(crate) fn cut_short_below(
         let (member, _) = read_progress(repository, system, below)?;
         let is_known = member.id == top.id || found.iter().any(|other| other.id == member.id);
         if is_known || !is_below(&member, child) || member.parent != child.parent {
-            let problem = format!("it goes on with {}, which is no earlier backup of its kind", member.id);
+            let problem = format!("it resumes {}, which is not an earlier backup of its kind", member.id);
             return Err(BackupError::damaged(&child.id, problem));
         }
         found.push(member);
@@ -154,7 +154,7 @@ pub(crate) fn chain_of(
         };
         let problem = || {
             format!(
-                "it builds on {id}, which is not in the repository, or cannot be read, or is no earlier backup"
+                "it builds on {id}, which is not in the repository, or cannot be read, or is not an earlier backup"
             )
         };
         let member = member.filter(is_new).ok_or_else(|| BackupError::damaged(&child.id, problem()))?;

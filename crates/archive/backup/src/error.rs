@@ -57,7 +57,7 @@ pub enum BackupError {
     /// The log that a restore needs was left out of the repository on purpose.
     #[error(
         "the log of timeline {timeline} from {from} on was left out of the repository on purpose (gap {gap}): {reason}. Restore to \
-         a place before it, or from a backup behind it"
+         a place before it, or from a backup after it"
     )]
     LeftOut {
         /// The timeline.
@@ -93,7 +93,7 @@ pub enum BackupError {
         /// How far it should go.
         needed: Lsn,
     },
-    /// What this backup has gone on with is not there any more.
+    /// The attempt that this backup has resumed is missing.
     #[error(
         "objects of {id}, which was cut short and is a part of this backup, were removed while it was taken: nothing of it counts. \
          Take the backup again"

@@ -70,7 +70,7 @@ pub(crate) fn read_histories(
 
 /// The history of a timeline from its text, a database's or a cluster's.
 fn parse(system: System, timeline: TimelineId, content: &[u8]) -> Result<TimelineHistory, String> {
-    let text = std::str::from_utf8(content).map_err(|_| "it is no text".to_owned())?;
+    let text = std::str::from_utf8(content).map_err(|_| "it is not valid UTF-8".to_owned())?;
     match system {
         System::Seawall(_) => {
             TimelineHistory::parse(text, timeline, &LogFileName::History(timeline).to_string())

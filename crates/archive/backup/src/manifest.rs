@@ -164,12 +164,12 @@ impl Manifest {
             VERSION_WITHOUT_LOG => None,
             _ => Some(
                 u64::from_str_radix(text.field("log")?, 16)
-                    .map_err(|_| "its log is no checksum".to_owned())?,
+                    .map_err(|_| "its log is not a checksum".to_owned())?,
             ),
         };
         let keys = match text.field("keys")? {
             "none" => None,
-            digits => Some(from_hexadecimal(digits).ok_or("keys are no hexadecimal digits")?),
+            digits => Some(from_hexadecimal(digits).ok_or("keys are not hexadecimal digits")?),
         };
         let runs = read_runs(text)?;
         if end.end < base.redo_point || end.end < base.complete_from {

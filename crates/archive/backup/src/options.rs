@@ -23,7 +23,7 @@ pub struct BackupOptions {
     /// Go on with the newest backup of the same kind that was cut short. Default: yes.
     pub resumes: bool,
     /// When so many bytes of runs were made, or a sixty-fourth of all so far if that is more, the repository hears how far the
-    /// backup is: one that is cut short there is gone on with from there. Default 32 MiB.
+    /// backup is: one that is cut short is resumed from there. Default 32 MiB.
     pub progress_bytes: u64,
 }
 

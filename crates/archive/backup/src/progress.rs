@@ -1,4 +1,4 @@
-//! How far a backup has come that is under way: put now and then, so that one that is cut short can be gone on with. A text, the
+//! How far a backup has come that is under way: put now and then, so that a backup that was cut short can be resumed. A text, the
 //! content of an object:
 //!
 //! ```text
@@ -87,7 +87,7 @@ impl Progress {
         let (started_micros, stamp) = (text.parsed("started")?, text.parsed("stamp")?);
         let reached = match text.field("reached")? {
             ALL => None,
-            digits => Some(from_hexadecimal(digits).ok_or("its reached is no key")?),
+            digits => Some(from_hexadecimal(digits).ok_or("its reached is not a valid key")?),
         };
         let runs = read_runs(text)?;
         Ok(Progress { base, started_micros, parent, goes_on_with, stamp, reached, runs })

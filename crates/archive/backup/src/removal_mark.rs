@@ -63,7 +63,7 @@ impl RemovalMark {
         let first = text.parsed("first")?;
         let end = match text.field("end")? {
             NONE => None,
-            end => Some(end.parse().map_err(|_| "its end is no position".to_owned())?),
+            end => Some(end.parse().map_err(|_| "its end is not a position".to_owned())?),
         };
         text.end()?;
         Ok(RemovalMark { timeline, first, end })

@@ -144,7 +144,7 @@ pub(crate) fn check_reservation(bytes: &[u8]) -> Result<(), String> {
     let mut text = TextReader::open(bytes, TITLE, VERSION)?;
     TimelineId::new(text.parsed("timeline")?).ok_or("its timeline cannot be")?;
     let token = text.field("token")?;
-    u128::from_str_radix(token, 16).map_err(|_| "its token is no number".to_owned())?;
+    u128::from_str_radix(token, 16).map_err(|_| "its token is not a number".to_owned())?;
     Ok(text.end()?)
 }
 

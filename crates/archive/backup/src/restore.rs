@@ -6,7 +6,7 @@
 //! The log comes before the rows: it is short, and tells whether the target can be reached at all. It is fetched as far as it is
 //! wanted: what lies behind the target may be damaged or missing.
 //!
-//! A restore that was cut short is gone on with by one that asks for the same (`engine::recovery::restore` has what is on disk): with the backup
+//! A restore that was cut short is resumed by one that asks for the same (`engine::recovery::restore` has what is on disk): with the backup
 //! that it chose, if that is still there; log that is there as the repository has it is not fetched again, nor are runs whose rows are all there.
 
 use std::collections::BTreeSet;

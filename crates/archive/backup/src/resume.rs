@@ -108,7 +108,7 @@ const NO_LIST: &str = "the directory has no list of the backups that were begun 
      database and not of a copy";
 
 fn not_gone_on_with(id: &str, problem: &str) -> String {
-    format!("{id} was cut short and is not gone on with: {problem}")
+    format!("{id} was cut short and is not resumed: {problem}")
 }
 
 /// An answer, or why there is none; an error if the store does not say.

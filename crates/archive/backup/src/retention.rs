@@ -39,7 +39,7 @@
 //!   another backup when they are run again.
 //! * *Another expiry*: what is gone already is fine to both.
 //!
-//! What was cut short and gone on with stays as long as a backup that stays, or one under way that does, names it as a part of it.
+//! What was cut short and resumed stays as long as a backup that stays, or one under way that does, names it as a part of it.
 //! Another that goes on with it may have begun when the listing had been made: it names what it goes on with before anything else,
 //! takes none that may be given up soon, and looks once more before its manifest goes up (`resume`).
 //!

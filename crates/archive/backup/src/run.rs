@@ -90,7 +90,7 @@ impl RunReader {
     pub(crate) fn open(content: Vec<u8>, number: u32) -> Result<RunReader, &'static str> {
         let header = content.first_chunk::<HEADER_BYTES>().ok_or("it is shorter than its header")?;
         if header[0..8] != MAGIC {
-            return Err("it is no run");
+            return Err("it is not a run");
         }
         let field = |offset: usize| u32::from_le_bytes([0, 1, 2, 3].map(|index| header[offset + index]));
         if field(8) != FORMAT_VERSION {
@@ -128,7 +128,7 @@ impl RunReader {
     pub(crate) fn advance(&mut self) -> Result<bool, &'static str> {
         if self.rows_left == 0 {
             let is_whole = self.at == self.content.len();
-            return if is_whole { Ok(false) } else { Err("there is something behind its rows") };
+            return if is_whole { Ok(false) } else { Err("there is data after its rows") };
         }
         let (shared, suffix, value) = (self.length()?, self.length()?, self.length()?);
         if shared > self.key.len() || suffix > KEY_BYTES_MAX {

@@ -159,7 +159,7 @@ impl Shared {
                     self.watch.wait(seen, None)
                 }
                 Err(error) => {
-                    tracing::error!(%error, "no new full backup behind the gap in the archive yet; this will be tried again");
+                    tracing::error!(%error, "no new full backup after the gap in the archive yet; it will be retried");
                     self.tell(|report| {
                         report.failures += 1;
                         report.failing = Some(error.to_string());
@@ -179,7 +179,7 @@ impl Shared {
         let taken =
             back_up_behind_gap(&self.database, self.id, &self.repository, &self.clock, &self.options.backup)?;
         if let Some(backup) = &taken {
-            tracing::info!(backup = backup.id, "a full backup behind the gap in the archive is there");
+            tracing::info!(backup = backup.id, "there is a full backup after the gap in the archive");
         }
         self.tell(|report| {
             report.failing = None;

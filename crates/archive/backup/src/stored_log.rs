@@ -261,7 +261,7 @@ impl<'a> StoredLog<'a> {
             let mut content = Vec::new();
             match self.repository.fetch(self.system, LogFileName::Segment(place), &mut content) {
                 Ok(_) if content.len() as u64 != self.geometry.segment_bytes() => {
-                    let problem = format!("it has {} bytes and is no segment of this log", content.len());
+                    let problem = format!("it has {} bytes and is not a segment of this log", content.len());
                     return Err(BackupError::damaged(name.file_name(), problem));
                 }
                 Ok(_) => {

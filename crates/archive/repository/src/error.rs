@@ -13,7 +13,7 @@ use crate::url::RepositoryUrlError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
-    /// The text is no place of a repository.
+    /// The text is not a valid repository URL.
     #[error(transparent)]
     Url(#[from] RepositoryUrlError),
     /// The settings of the store do not go together.
@@ -25,7 +25,7 @@ pub enum ArchiveError {
         problem: String,
     },
     /// There is no repository at this place.
-    #[error("there is no repository at {url}: make one with `seawall repo create`, or look at the name")]
+    #[error("there is no repository at {url}: create it with `seawall repo create`, or check the URL")]
     NoRepository {
         /// The place.
         url: String,

@@ -207,7 +207,7 @@ fn text_of<'a>(name: &str, content: &'a [u8]) -> Result<&'a str, SegmentError> {
     if content.len() > TEXT_BYTES_MAX {
         return Err(refuse("it is much too long"));
     }
-    std::str::from_utf8(content).map_err(|_| refuse("it is no text"))
+    std::str::from_utf8(content).map_err(|_| refuse("it is not valid UTF-8"))
 }
 
 /// Where the timeline of a history left its parent.

@@ -55,7 +55,9 @@ impl fmt::Display for System {
 
 /// The text names no system.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no system: expected postgresql-<system identifier> or seawall-<32 hexadecimal digits>")]
+#[error(
+    "{0:?} is not a valid system: expected postgresql-<system identifier> or seawall-<32 hexadecimal digits>"
+)]
 pub struct ParseSystemError(String);
 
 impl FromStr for System {

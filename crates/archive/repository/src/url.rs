@@ -67,9 +67,9 @@ pub(crate) struct Bucket {
     pub(crate) timeout: Duration,
 }
 
-/// The text is no place of a repository.
+/// The text is not a valid repository URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no place of a repository: {problem}")]
+#[error("{text:?} is not a valid repository URL: {problem}")]
 pub struct RepositoryUrlError {
     /// What was given.
     pub text: String,

@@ -16,7 +16,7 @@ pub enum SettingsError {
         /// What the system says.
         source: io::Error,
     },
-    /// What is set is no setting, or contradicts itself.
+    /// What is set is not a setting, or contradicts itself.
     #[error("{place}: {problem}")]
     Refused {
         /// The file with the line, the variable, or the option.

@@ -254,7 +254,7 @@ fn not_known(section: &str, name: &str) -> String {
         .collect();
     let here = if section.is_empty() { "at the top".to_owned() } else { format!("in [{section}]") };
     if !elsewhere.is_empty() {
-        return format!("{name:?} is no setting {here}: it stands {}", elsewhere.join(" or "));
+        return format!("{name:?} is not a setting {here}: it stands {}", elsewhere.join(" or "));
     }
     let names = crate::known::KNOWN.iter().filter(|known| known.section() == section).map(Known::name);
     unknown(name, &format!("setting {here}"), names)

@@ -138,7 +138,7 @@ fn tell_start(bar: &indicatif::ProgressBar, start: &BackupStart) {
 /// What it builds on, if it does.
 fn origin(backup: &StoredBackup) -> String {
     let parent = backup.manifest.parent.iter().map(|parent| format!(", an increment of {parent}"));
-    let part = backup.manifest.goes_on_with.iter().map(|part| format!(", gone on with {}", part.id));
+    let part = backup.manifest.goes_on_with.iter().map(|part| format!(", resumed from {}", part.id));
     parent.chain(part).collect()
 }
 
@@ -346,9 +346,9 @@ fn request_of(shared: &Shared, arguments: &RestoreArguments) -> Result<RestoreRe
 pub(super) fn database_id(text: &str) -> Result<DatabaseId, Failure> {
     match format!("seawall-{text}").parse() {
         Ok(System::Seawall(database)) => Ok(database),
-        Ok(System::PostgreSql(_)) | Err(_) => {
-            Err(Failure::Usage(format!("{text:?} is no database id: expected 32 hexadecimal digits")))
-        }
+        Ok(System::PostgreSql(_)) | Err(_) => Err(Failure::Usage(format!(
+            "{text:?} is not a valid database id: expected 32 hexadecimal digits"
+        ))),
     }
 }
 
@@ -371,7 +371,7 @@ pub(super) fn on_its_way_json(report: &RestoreReport) -> Value {
 pub(super) fn left_behind(report: &RestoreReport) -> Vec<String> {
     let on_its_way = report.on_its_way.map(|OnItsWay { from, to }| {
         format!(
-            "log from {to} on is in the repository, but not from {from} to {to}: it may be on its way, since what lies behind it is young"
+            "log from {to} on is in the repository, but not from {from} to {to}: it may be on its way, since later log is young"
         )
     });
     on_its_way.into_iter().collect()

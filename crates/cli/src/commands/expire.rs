@@ -199,7 +199,7 @@ fn log_reason_text(reason: &LogReason) -> String {
         LogReason::After(id) => format!("for restores from {id} on"),
         LogReason::UnderWay(id) => format!("{id}, which has not ended, will need it"),
         LogReason::Unseen => "a backup that has just begun may need it".to_owned(),
-        LogReason::NoBackup => "there is no backup here that tells what is needed".to_owned(),
+        LogReason::NoBackup => "no backup here says what is needed".to_owned(),
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn new_timeline(shared: &Shared, new: &NewTimeline, output: &mut Outp
     close(database, &new.dir, output);
     output.answer(
         &json!({ "timeline": timeline.get() }),
-        format_args!("the log goes on on timeline {timeline}"),
+        format_args!("the log continues on timeline {timeline}"),
     )
 }
 

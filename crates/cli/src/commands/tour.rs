@@ -50,7 +50,7 @@ pub(crate) fn tour(shared: &Shared, tour: &Tour, output: &mut Output) -> Result<
     let result = show(shared, tour, scratch.path(), &mut report);
     if tour.keep || result.is_err() {
         let kept = scratch.keep();
-        report.note(&format!("left behind to look at: {}", kept.display()))?;
+        report.note(&format!("kept to look at: {}", kept.display()))?;
         result
     } else {
         let name = scratch.path().display().to_string();

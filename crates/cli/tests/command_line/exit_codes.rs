@@ -126,7 +126,7 @@ fn the_log_at_a_glance_and_what_is_named_in_it() {
     assert!(seen["segments"][0]["state"] == "live" && seen["timeline"] == 1, "{seen}");
     let fork = seen["end"].clone();
     let told = scratch.ok(["new-timeline", "db", "--reason", "the old machine may still be writing"]);
-    assert_eq!(told, "the log goes on on timeline 2\n");
+    assert_eq!(told, "the log continues on timeline 2\n");
     let seen = overview();
     assert_eq!((&seen["timeline"], &seen["ancestors"][0]["left_at"]), (&2.into(), &fork), "{seen}");
     assert!(seen["restore_points"].as_array().is_some_and(|points| points.len() == 1), "{seen}");

@@ -238,7 +238,7 @@ fn a_drill_that_root_starts_runs_postgresql_as_somebody_else() {
     let shown = succeeds(drill("postgres"));
     assert!(shown.contains("time to recover") && shown.contains("no damage found"), "{shown}");
     fails(&drill("root"), 1, &["does not run as root", "root is root, too"]);
-    fails(&drill("no-such-user"), 1, &["no-such-user is no user here"]);
+    fails(&drill("no-such-user"), 1, &["no-such-user is not a user here"]);
 }
 
 /// It is nobody's primary and nobody's standby, and has not what the cluster's libraries need.

@@ -76,7 +76,7 @@ fn a_dropped_table_comes_back_by_a_recovery_to_just_before() {
     fails(&scene.restore("by-name", &[]), 6, &["by-name", "is not empty"]);
     fails(&refused(&["--to-time", "2000-01-01T00:00:00Z"]), 3, &["the oldest one on the way"]);
     fails(&refused(&["--to-lsn", "0/1"]), 3, &["the oldest one on the way"]);
-    fails(&refused(&["--to-lsn", "FF/0"]), 3, &["FF/0 lies behind the end of the log of timeline 1"]);
+    fails(&refused(&["--to-lsn", "FF/0"]), 3, &["FF/0 lies after the end of the log of timeline 1"]);
     fails(
         &refused(&["--to-time", "2100-01-01T00:00:00Z"]),
         3,

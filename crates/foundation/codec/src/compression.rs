@@ -36,7 +36,7 @@ pub enum DecompressError {
         expected: usize,
     },
     /// The block is not what a compressor writes.
-    #[error("a block of {bytes} bytes is no valid {compression:?}: {reason}")]
+    #[error("a block of {bytes} bytes is not valid {compression:?}: {reason}")]
     Malformed {
         /// How it should be compressed.
         compression: Compression,

@@ -41,7 +41,7 @@ pub enum TextProblem {
 impl Display for TextProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TextProblem::NoText => formatter.write_str("it is no text"),
+            TextProblem::NoText => formatter.write_str("it is not valid UTF-8"),
             TextProblem::Title(title) => write!(formatter, "its first line is not \"{title}\""),
             TextProblem::Version(version) => {
                 write!(
@@ -53,7 +53,7 @@ impl Display for TextProblem {
             TextProblem::Missing(name) => write!(formatter, "it has no {name} where that should be"),
             TextProblem::Value(name) => write!(formatter, "its {name} cannot be"),
             TextProblem::List(name) => write!(formatter, "its {name} are not well formed"),
-            TextProblem::More => formatter.write_str("it goes on behind its end"),
+            TextProblem::More => formatter.write_str("there is data after its end"),
         }
     }
 }

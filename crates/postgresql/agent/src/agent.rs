@@ -112,7 +112,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
     // Whoever started it may have been killed meanwhile: others will come.
     let told = output.write_all(answer.to_line().as_bytes()).and_then(|()| output.flush());
     if let Err(error) = told {
-        log_line!("whoever started the agent is gone: {error}");
+        log_line!("the process that started the agent has ended: {error}");
     }
     match started {
         Ok((agent, listener, watch)) => {
@@ -387,7 +387,7 @@ impl Shared {
         match known == found {
             true => Ok(found),
             false => Err(format!(
-                "the data directory was {known}'s and is {found}'s now: this agent ends, and another goes on"
+                "the data directory was {known}'s and is {found}'s now: this agent ends, and another one continues"
             )),
         }
     }

@@ -325,7 +325,7 @@ fn confused() -> Trouble {
 
 fn text_of(argument: &OsString) -> Result<String, Trouble> {
     let text = argument.to_str().map(str::to_owned);
-    text.ok_or_else(|| Trouble::new(format!("{} is no text", argument.display())))
+    text.ok_or_else(|| Trouble::new(format!("{} is not valid UTF-8", argument.display())))
 }
 
 /// Asks the agent, starting one where there is none.
@@ -361,7 +361,7 @@ fn exchange(mut stream: UnixStream, line: &str, timeout: Duration) -> Result<Opt
         Ok(0) => Ok(None),
         Ok(_) => Answer::parse(&answer).map(Some).ok_or_else(confused),
         Err(error) if is_out_of_time(&error) => Err(Trouble::new(format!(
-            "not done within {} s; the agent goes on with it, and `seawall archive-status` says how far it is",
+            "not done within {} s; the agent continues, and `seawall archive-status` says how far it is",
             timeout.as_secs()
         ))),
         Err(_) => Ok(None),

@@ -23,7 +23,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 
 /// Why a pipe, a device or a directory is refused.
 pub(crate) fn irregular() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
 }
 
 fn checked(file: File) -> io::Result<File> {

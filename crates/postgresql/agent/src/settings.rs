@@ -269,7 +269,9 @@ impl Given {
             };
             let setting = setting_of(name);
             if setting.is_none() && name != CONFIG {
-                return Err(SettingsError(format!("{name} is no option; see `seawall help archive-push`")));
+                return Err(SettingsError(format!(
+                    "{name} is not an option; see `seawall help archive-push`"
+                )));
             }
             let next = || arguments.next().and_then(|value| value.to_str()).map(str::to_owned);
             let value = value.or_else(next).ok_or_else(|| SettingsError(format!("{name} has no value")))?;

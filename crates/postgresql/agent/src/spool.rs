@@ -319,7 +319,7 @@ impl Spool {
         let Some(text) = self.read_text(GAPS)? else { return Ok(Vec::new()) };
         let path = self.disk.location(GAPS);
         let note = |line: &str| {
-            let problem = || format!("{path}: {line:?} is no segment that was left out");
+            let problem = || format!("{path}: {line:?} is not a segment that was left out");
             GapNote::parse(line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, problem()))
         };
         let mut lines = text.lines();

@@ -83,7 +83,7 @@ fn check(path: &Path, metadata: &Metadata) -> io::Result<()> {
         return Ok(());
     }
     if !metadata.is_dir() {
-        return Err(named(path, io::ErrorKind::NotADirectory, "is no directory"));
+        return Err(named(path, io::ErrorKind::NotADirectory, "is not a directory"));
     }
     if metadata.mode() & OTHERS_WRITE != 0 && metadata.mode() & STICKY == 0 {
         return deny(

@@ -165,7 +165,7 @@ impl LogCheck<'_> {
             PostgreSqlTarget::RestorePoint(_) => Ok(()),
             _ if reach.is_gap => Err(self.gap(reach)?),
             PostgreSqlTarget::Lsn(lsn) => Err(too_far(format!(
-                "{lsn} lies behind the end of the log of timeline {} in the repository, {}; restore with --latest, or wait for the \
+                "{lsn} lies after the end of the log of timeline {} in the repository, {}; restore with --latest, or wait for the \
                  archive",
                 self.history.timeline, reach.end
             ))),
@@ -229,7 +229,7 @@ impl LogCheck<'_> {
             None => format!("{place} is not in the repository, and later log is"),
         };
         Ok(too_far(format!(
-            "there is a gap on the way: {why}. Restore to a place before {}, or from a backup behind it",
+            "there is a gap on the way: {why}. Restore to a place before {}, or from a backup after it",
             reach.end
         )))
     }

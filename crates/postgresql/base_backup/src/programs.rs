@@ -126,7 +126,7 @@ impl ServerUser {
         match (id("-u"), id("-g")) {
             (Some(user), Some(group)) if user != 0 => Ok(Some(ServerUser { user, group })),
             (user, _) => {
-                let why = if user == Some(0) { "is root, too" } else { "is no user here" };
+                let why = if user == Some(0) { "is root, too" } else { "is not a user here" };
                 let problem = format!(
                     "PostgreSQL does not run as root, and {name} {why}: run the drill as the user that PostgreSQL runs as, or name \
                      that one"

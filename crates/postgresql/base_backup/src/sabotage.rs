@@ -6,5 +6,5 @@ seawall_io::defects! {
         => "After a power loss the cluster starts with empty relations",
     RestoredControlNotSynced "restored-control-not-synced"
         "the directory of `pg_control` is not synced before the marker of the restore goes"
-        => "After a power loss nobody can tell a restored directory from any other one",
+        => "After a power loss a restored directory cannot be distinguished from any other one",
 }

@@ -162,7 +162,7 @@ pub enum Error {
     },
     /// What is left of a restore says nothing of itself that can be read.
     #[error(
-        "{file} is damaged ({problem}), so nobody can tell what was being restored here: remove the directory, and restore again"
+        "{file} is damaged ({problem}), so it is unknown what was being restored here: remove the directory, and restore again"
     )]
     RestoreMarker {
         /// The marker.
@@ -210,7 +210,7 @@ pub enum Error {
     },
     /// The log was not in the archive yet when the database was closed.
     #[error(
-        "the log up to {lsn} is not in the archive yet: the next process that opens the database goes on archiving"
+        "the log up to {lsn} is not in the archive yet: the next process that opens the database resumes archiving"
     )]
     NotArchived {
         /// How far it was to be archived.
@@ -388,7 +388,7 @@ pub enum Error {
     },
     /// The name of a restore point is not fit.
     #[error(
-        "{name:?} is no name for a restore point: 1 to {limit} bytes of UTF-8 without control characters"
+        "{name:?} is not a valid name of a restore point: expected 1 to {limit} bytes of UTF-8 without control characters"
     )]
     RestorePointName {
         /// The name.

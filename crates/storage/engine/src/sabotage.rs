@@ -36,7 +36,7 @@ seawall_io::defects! {
         => "Snapshots change under their readers",
     ReclaimForgottenEarly "reclaim-forgotten-early"
         "the row of `reclaim` is deleted before the redo point has passed the drop"
-        => "A replay brings rows back that nobody reclaims",
+        => "A replay brings rows back that are never reclaimed",
     PreparedNotWritten "prepared-not-written"
         "transactions in doubt do not become rows at the freeze"
         => "They are lost in a crash",

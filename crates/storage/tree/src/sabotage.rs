@@ -42,16 +42,16 @@ seawall_io::defects! {
         => "The tree is a mixture of two, or does not open",
     ChunkNotWrittenAgain "chunk-not-written-again"
         "a chunk that was found at open is applied before it is durable for sure"
-        => "A power loss behind a kill leaves torn pages without another copy",
+        => "A power loss after a kill leaves torn pages without another copy",
     FreedPagesUsedAtOnce "freed-pages-used-at-once"
         "pages that a chunk frees are taken by the same chunk"
         => "Pages of the last durable tree are overwritten",
     FreedPagesWrittenUnsynced "freed-pages-written-unsynced"
         "pages that the last chunk freed are written before that chunk is durable in place"
-        => "A damaged chunk cannot be told from one that never was",
+        => "A damaged chunk cannot be distinguished from one that never was",
     PunchedBeforeSync "punched-before-sync"
         "freed pages are punched out of the file before the chunk is durable in place"
-        => "A damaged chunk cannot be told from one that never was",
+        => "A damaged chunk cannot be distinguished from one that never was",
     StaleCache "stale-cache"
         "the cache keeps old images when a chunk is published"
         => "Readers see an old tree",

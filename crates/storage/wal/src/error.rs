@@ -514,7 +514,7 @@ pub enum LogReadError {
 #[non_exhaustive]
 pub enum EncryptionProblem {
     /// It was encrypted with another key, or changed on purpose.
-    #[error("it does not authenticate: it was encrypted with another key, or somebody changed it on purpose")]
+    #[error("it does not authenticate: it was encrypted with another key, or changed on purpose")]
     NotAuthentic,
     /// It has no room for a nonce and a tag.
     #[error("it is too short for what is encrypted")]

@@ -247,7 +247,7 @@ fn make(disk: &dyn Disk, path: &str, identity: &LogIdentity, data_bytes: usize) 
         && let Err(also) = disk.remove(&new)
     {
         // The first error counts.
-        tracing::debug!(%new, error = %also, "a half-made pending file stays behind");
+        tracing::debug!(%new, error = %also, "a half-made pending file is left");
     }
     written
 }

@@ -267,7 +267,7 @@ fn remove_leftovers(
         match remove(segments, &leftover) {
             Ok(()) => report.leftovers_removed += 1,
             Err(error) => {
-                tracing::warn!(path = %leftover, %error, "a half-made file stays behind; the next open tries again");
+                tracing::warn!(path = %leftover, %error, "a half-made file is left; the next open removes it");
                 counters.clean_up_failures.add(1);
                 report.failed += 1;
                 failure = Some(error);

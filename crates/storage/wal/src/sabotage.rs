@@ -32,7 +32,7 @@ seawall_io::defects! {
         "each record says that it begins its batch"
         => "A torn tail is refused as damage",
     TailNotZeroed "tail-not-zeroed"
-        "what lies behind the end of the log is not zeroed at open"
+        "what lies after the end of the log is not zeroed at open"
         => "Records that were given up come back when the log has grown up to them",
     PendingNotZeroed "pending-not-zeroed"
         "the pending files are not zeroed at open"
@@ -51,7 +51,7 @@ seawall_io::defects! {
         => "Recovery finds its first segment missing",
     HoldIgnored "hold-ignored"
         "the cleaner goes by the redo point alone"
-        => "The log that somebody holds is removed",
+        => "The log that a hold keeps is removed",
     HoldsNotSynced "holds-not-synced"
         "the file of holds is not synced"
         => "After a power loss a hold is missing, or lost without a word",

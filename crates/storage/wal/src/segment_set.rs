@@ -279,7 +279,7 @@ impl SegmentSet {
             Err(error) => {
                 // Gives back the space of what was written; whatever goes wrong now, the first error counts.
                 if let Err(also) = self.disk.remove(&spare) {
-                    tracing::debug!(%spare, error = %also, "a half-made segment stays behind");
+                    tracing::debug!(%spare, error = %also, "a half-made segment is left");
                 }
                 Err(no_space_or("make", &name.path(), error))
             }
@@ -391,7 +391,7 @@ impl SegmentSet {
     /// One file must not keep others from being cleaned up.
     pub(crate) fn set_aside(&self, name: SegmentName, error: &LogError, counters: &Counters) {
         tracing::warn!(path = %name.path(), %error, source = ?std::error::Error::source(error),
-            "a log segment that nobody needs stays behind; it is tried again after the next checkpoint");
+            "a log segment that is not needed could not be removed; the next checkpoint retries");
         counters.clean_up_failures.add(1);
         self.set_aside.lock().insert(name);
     }

@@ -243,11 +243,11 @@ fn open_new(disk: &dyn Disk, path: &str) -> io::Result<Arc<dyn DiskFile>> {
 fn parse_line(line: &str) -> Result<TimelineFork, &'static str> {
     let mut fields = line.splitn(4, '\t');
     let parent = fields.next().and_then(|field| field.parse().ok()).and_then(TimelineId::new);
-    let parent = parent.ok_or("the first field is no timeline")?;
+    let parent = parent.ok_or("the first field is not a timeline")?;
     let fork = fields.next().and_then(|field| field.parse().ok());
-    let fork = fork.ok_or("the second field is no LSN")?;
+    let fork = fork.ok_or("the second field is not an LSN")?;
     let mark = fields.next().and_then(|field| field.parse().ok());
-    let mark = mark.ok_or("the third field is no mark of a timeline")?;
+    let mark = mark.ok_or("the third field is not the mark of a timeline")?;
     let reason = fields.next().ok_or("there is no fourth field")?.to_owned();
     Ok(TimelineFork { parent, fork, mark, reason })
 }

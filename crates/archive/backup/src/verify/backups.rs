@@ -88,9 +88,10 @@ pub(super) fn check(
     }
     for backup in unfinished {
         let (kind, problem) = match removed.contains(backup.as_str()) {
-            true => {
-                (FindingKind::Leftover, "an expiry was cut short while it removed it: the next one goes on")
-            }
+            true => (
+                FindingKind::Leftover,
+                "an expiry was cut short while it removed this backup: the next one resumes",
+            ),
             false => (FindingKind::Unfinished, "it has no manifest: it is under way, or was given up"),
         };
         let object = format!("backup {backup} of {system}");

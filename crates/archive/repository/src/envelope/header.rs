@@ -171,7 +171,7 @@ pub enum HeaderError {
         found: usize,
     },
     /// Something else.
-    #[error("it is no object of an archive: it starts with {found:02x?}")]
+    #[error("not an object of an archive: it starts with {found:02x?}")]
     Magic {
         /// The first bytes.
         found: [u8; 8],
@@ -193,7 +193,7 @@ pub enum HeaderError {
         computed: u32,
     },
     /// A field has a value that none is written with.
-    #[error("offset {offset}: {field} cannot be so")]
+    #[error("offset {offset}: invalid {field}")]
     Field {
         /// Which.
         field: &'static str,

@@ -20,7 +20,7 @@ pub enum UnpackError {
     Key(RepositoryKeyId),
     /// It is not encrypted, and the repository is.
     #[error(
-        "it is not encrypted, and everything in this repository is: whoever has put it there did so without a key of the repository"
+        "it is not encrypted, and everything in this repository is: it was put there without a key of the repository"
     )]
     NotEncrypted,
     /// The key is the right one, and the header or a frame is not what was encrypted.

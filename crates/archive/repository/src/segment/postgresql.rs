@@ -131,7 +131,7 @@ pub enum PostgreSqlError {
         problem: &'static str,
     },
     /// Something follows a switch record.
-    #[error("offset {offset:#x}: there is something behind the switch record at LSN {switch}")]
+    #[error("offset {offset:#x}: there is data after the switch record at LSN {switch}")]
     BehindSwitch {
         /// In the file.
         offset: usize,
@@ -426,7 +426,7 @@ impl<'a> Walk<'a> {
         self.page_timeline = timeline;
         let left = u32_at(page, 16);
         if (info & FIRST_IS_CONTINUED != 0) != (left != 0) {
-            return stop("the page does not say how a record goes on");
+            return stop("the page does not say how a record continues");
         }
         let header_bytes = if is_long { LONG_HEADER_BYTES } else { SHORT_HEADER_BYTES };
         Ok((usize::try_from(left).expect("32 bits"), offset + header_bytes))
@@ -438,7 +438,7 @@ impl<'a> Walk<'a> {
             let page = offset;
             let (left, begin) = self.enter_page(page)?;
             if left != 0 {
-                return Err(Stop { offset: page, problem: "the page goes on with a record that has ended" });
+                return Err(Stop { offset: page, problem: "the page continues a record that has ended" });
             }
             offset = begin;
         }

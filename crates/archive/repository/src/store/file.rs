@@ -108,7 +108,7 @@ impl FileStorage {
             Err(error) => {
                 // Left behind it costs space and nothing else.
                 if let Err(error) = self.disk.remove(&new) {
-                    tracing::debug!(%error, "an object that was not put leaves its file behind");
+                    tracing::debug!(%error, "the file of an object that was not put is left");
                 }
                 match error.kind() {
                     io::ErrorKind::AlreadyExists => Put::Exists,

@@ -56,7 +56,7 @@ impl Listing<'_> {
         }
         if self.names_bytes > self.names_bytes_max {
             let count = self.entries.len();
-            return Err(format!("it has listed {count} names, and lists more: there is no end to be seen"));
+            return Err(format!("it has listed {count} names, and lists more without an end"));
         }
         if self.repeated > self.entries.len() + REPEATED_MAX {
             return Err(format!("it lists the same {} names over and over", self.entries.len()));

@@ -159,7 +159,7 @@ impl Fetcher {
     /// Fetches the file with this name to `path`, and waits for that.
     pub(super) fn request(self: &Arc<Fetcher>, name: &str, path: &str) -> Answer {
         let Some(parsed) = LogFileName::parse(name) else {
-            return Answer::Failed(format!("{name} is no file of a log"));
+            return Answer::Failed(format!("{name} is not a file of a log"));
         };
         let system = match self.shared.system() {
             Ok(system) => system,

@@ -116,7 +116,7 @@ fn check_own(path: &Path, metadata: &std::fs::Metadata) -> io::Result<()> {
     let problem = if metadata.is_symlink() {
         "is a symbolic link".to_owned()
     } else if !metadata.is_dir() {
-        "is no directory".to_owned()
+        "is not a directory".to_owned()
     } else if metadata.uid() != rustix::process::geteuid().as_raw() {
         format!("belongs to user {}", metadata.uid())
     } else if metadata.mode() & 0o022 != 0 {

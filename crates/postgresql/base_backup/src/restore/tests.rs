@@ -178,7 +178,7 @@ fn what_cannot_be_reached_is_refused_before_anything_is_written() {
     use PostgreSqlTarget::{Latest, Lsn as At, RestorePoint, Time};
     let world = World::new(|list| list);
     for (target, expected) in [
-        (At(Lsn::new(0x90_0000)), "lies behind the end of the log of timeline 1 in the repository, 0/900000"),
+        (At(Lsn::new(0x90_0000)), "lies after the end of the log of timeline 1 in the repository, 0/900000"),
         (At(Lsn::new(0x70_0000)), "ends at 0/700100"),
         (Time(9), "later than that"),
         (Time(21), "later than the last segment of timeline 1 in the repository, 000000010000000000000008"),

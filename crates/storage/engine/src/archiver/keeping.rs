@@ -46,7 +46,7 @@ pub(crate) fn check_archives(archives: &[ArchiveOptions]) -> Result<(), Error> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if name.len() > NAME_BYTES_MAX || !name.bytes().all(is_plain) {
             return refuse(format!(
-                "{name:?} is no name of an archive: at most {NAME_BYTES_MAX} letters, digits, '-', '.' and '_'"
+                "{name:?} is not a valid name of an archive: expected at most {NAME_BYTES_MAX} letters, digits, '-', '.' and '_'"
             ));
         }
         if archives[..index].iter().any(|other| other.name == *name) {
@@ -189,7 +189,7 @@ impl Engine {
                 archivers().filter(|archiver| !archiver.is_required && archiver.archived() < stamp)
             {
                 if let Err(error) = self.archive_with(archiver, Duration::MAX) {
-                    tracing::debug!(%error, "an archive that nobody waits for does not take the log");
+                    tracing::debug!(%error, "an archive that is not required does not take the log");
                 }
             }
         }
@@ -238,7 +238,7 @@ impl Engine {
             let (name, archived, flushed) = (&archiver.name, archiver.archived(), self.flushed());
             if archived < flushed {
                 let error = tried.err();
-                tracing::warn!(name, %archived, %flushed, ?error, "the end of the log is not archived; the next open goes on");
+                tracing::warn!(name, %archived, %flushed, ?error, "the end of the log is not archived; the next open resumes");
             }
         }
     }

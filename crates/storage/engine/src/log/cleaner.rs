@@ -52,7 +52,7 @@ impl Engine {
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         if let Err(error) = removed {
-            tracing::warn!(%error, "log segments that nobody needs stay behind; the next open removes them");
+            tracing::warn!(%error, "log segments that are not needed are left; the next open removes them");
         }
     }
 

@@ -124,7 +124,7 @@ pub enum PageDamage {
         found: PageMark,
     },
     /// The checksum holds but the page was not encrypted with the key of this database.
-    #[error("it does not authenticate: it was encrypted with another key, or somebody changed it on purpose")]
+    #[error("it does not authenticate: it was encrypted with another key, or changed on purpose")]
     NotAuthentic,
     /// A page that anybody could have written, in an encrypted database.
     #[error("it is not encrypted, as all pages of this database are")]

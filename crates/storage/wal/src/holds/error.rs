@@ -42,7 +42,9 @@ pub enum HoldError {
         oldest: Lsn,
     },
     /// The name is not fit.
-    #[error("{name:?} is no name for a hold: 1 to {limit} bytes of UTF-8 without control characters")]
+    #[error(
+        "{name:?} is not a valid name of a hold: expected 1 to {limit} bytes of UTF-8 without control characters"
+    )]
     Name {
         /// The name.
         name: String,

@@ -105,7 +105,7 @@ impl LogReader {
         for path in PENDING_PATHS {
             let found = PendingData::open(&*self.bytes.disk, path, &self.bytes.identity)?;
             if let Some(damage) = found.damage {
-                tracing::warn!(%path, %damage, "the header is damaged; what is behind it does not depend on it");
+                tracing::warn!(%path, %damage, "the header is damaged; what follows does not depend on it");
                 self.pending.damages.push((path, damage));
             }
             files.extend(found.data);

@@ -98,7 +98,7 @@ impl Pusher {
 
     fn note_left_out(&self, name: &str, path: &str, reason: &str) -> Result<(), String> {
         let Some(LogFileName::Segment(place)) = LogFileName::parse(name) else {
-            return Err(format!("{name} is no segment"));
+            return Err(format!("{name} is not a segment"));
         };
         let note = GapNote {
             system: self.shared.system()?,

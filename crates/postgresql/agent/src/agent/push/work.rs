@@ -174,7 +174,7 @@ fn content_of(
 fn from_repository(shared: &Shared, name: &str, content: &mut Vec<u8>) -> Result<(), Unprepared> {
     let system = shared.system().map_err(Failure::of_file)?;
     let parsed = LogFileName::parse(name);
-    let parsed = parsed.ok_or_else(|| Failure::of_file(format!("{name} is no file of a log")))?;
+    let parsed = parsed.ok_or_else(|| Failure::of_file(format!("{name} is not a file of a log")))?;
     let mut failure = None;
     for handle in RepositoryHandle::in_order(&shared.repositories, shared.clock.monotonic()) {
         // Every fetch begins with none of it.

@@ -190,7 +190,7 @@ impl EndSearch {
             }
             RestoreTarget::RestorePoint(name) => {
                 format!(
-                    "there is no restore point {name:?} behind this backup in the log, which ends at {end}"
+                    "there is no restore point {name:?} after this backup in the log, which ends at {end}"
                 )
             }
             RestoreTarget::Latest => "the log is empty".to_owned(),
