@@ -2,6 +2,7 @@
 //!
 //! * `scope`: what a name of a column can mean. `from`, `select`, `set_operation`, `with`, `window`, `change`: clauses.
 //! * `expression`, `call`: values. `types`, `coerce`, `candidates`: the rules of PostgreSQL's chapter on type conversion.
+//! * `needed`: the privileges that the statement takes.
 //! * `same`: whether two expressions compute the same.
 
 mod aggregate;
@@ -12,6 +13,7 @@ mod coerce;
 mod expression;
 mod from;
 mod literal;
+mod needed;
 mod same;
 mod scope;
 mod select;
@@ -31,6 +33,7 @@ use crate::schema::Definitions;
 
 pub(crate) use expression::{folded, qualified};
 pub(crate) use from::missing_relation;
+pub(crate) use needed::NeededPrivileges;
 pub(crate) use scope::{Clause, Scope};
 
 /// Deeper statements are refused: the binder, like what follows it, is recursive.
@@ -61,6 +64,10 @@ pub(crate) struct Binder<'a> {
     search_path: Option<Vec<String>>,
     /// Columns of relations that the statement names outside of views: the relation's number and the column's; 0: no column of it.
     pub(crate) uses: Vec<(Oid, u16)>,
+    /// The owner of the view whose text is being bound.
+    view_owner: Option<Oid>,
+    /// The privileges that the statement takes.
+    pub(crate) needed: Vec<NeededPrivileges>,
     /// Names of columns in the expression that `words_of` bound last.
     pub(crate) named_in_words: Vec<String>,
     /// The fields of columns that are records.
@@ -90,6 +97,8 @@ impl<'a> Binder<'a> {
             used: Vec::new(),
             search_path: None,
             uses: Vec::new(),
+            view_owner: None,
+            needed: Vec::new(),
             named_in_words: Vec::new(),
             record_fields: FxHashMap::default(),
         }

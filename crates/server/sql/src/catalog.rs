@@ -27,9 +27,9 @@ pub mod source;
 #[cfg(test)]
 mod tests;
 
-use seawall_values::Oid;
+use seawall_values::{Datum, Oid};
 
-use crate::schema::Definition;
+use crate::schema::{Definition, SystemRelation};
 
 pub(crate) use live::constraints::columns_of as columns_of_expression;
 pub use relations::{information_schema, relation, relation_named};
@@ -45,6 +45,46 @@ pub fn oid_of(definition: &Definition) -> Oid {
         Definition::Index(_, index) => index.oid,
         Definition::System(relation) => relation.oid,
     }
+}
+
+/// Whether a system relation can be read by superusers only.
+pub(crate) fn is_secret(relation: &SystemRelation) -> bool {
+    match initial::value_of("pg_class", relation.oid, "relacl") {
+        Datum::Array(items) => {
+            let is_of_all = |item: &Datum| matches!(item, Datum::Text(item) if item.starts_with('='));
+            !items.values.iter().any(is_of_all)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a system relation is a view in PostgreSQL.
+pub(crate) fn is_system_view(relation: Oid) -> bool {
+    matches!(initial::value_of("pg_class", relation, "relkind"), Datum::Char(b'v'))
+}
+
+/// The role of the system, whose name begins with `pg_`, that has this number and name.
+pub(crate) fn system_role(is_meant: impl Fn(Oid, &str) -> bool) -> Option<source::Role> {
+    let found = initial::initial_rows("pg_authid").all().iter().find_map(|row| match (&row[0], &row[1]) {
+        (Datum::Oid(oid), Datum::Text(name)) if is_meant(*oid, name) => Some((*oid, name.to_string())),
+        _ => None,
+    });
+    found.map(|(oid, name)| source::Role {
+        oid,
+        name,
+        is_superuser: false,
+        inherits: true,
+        creates_roles: false,
+        creates_databases: false,
+        can_log_in: false,
+        replicates: false,
+        bypasses_row_security: false,
+        connection_limit: -1,
+        password: None,
+        valid_until: None,
+        settings: Vec::new(),
+        member_of: Vec::new(),
+    })
 }
 
 /// The name, schema and owner of what is defined. An index has the schema and owner of its table.

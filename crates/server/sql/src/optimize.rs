@@ -19,7 +19,7 @@ mod lower;
 mod order;
 mod planner;
 mod rewrite;
-mod walk;
+pub(crate) mod walk;
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@
 //! definitions, and a rollback takes them back.
 
 pub mod define;
+pub mod privilege;
 pub mod sequence;
 pub mod store;
 
@@ -298,6 +299,14 @@ pub trait Definitions {
     /// # Errors
     /// `3F000` for a schema that does not exist; what the engine says.
     fn relation(&mut self, schema: Option<&str>, name: &str) -> SqlResult<Option<Definition>>;
+
+    /// Whether the role that asks may name what is in a schema.
+    ///
+    /// # Errors
+    /// `42501`: it may not.
+    fn check_may_use(&mut self, _schema: &str) -> SqlResult<()> {
+        Ok(())
+    }
 
     /// The relation with this number.
     ///

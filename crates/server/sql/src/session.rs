@@ -26,6 +26,8 @@ mod locks;
 mod notification;
 mod plan;
 mod portal;
+mod privileges;
+mod role;
 mod run;
 pub(crate) mod settings;
 mod source;
@@ -230,6 +232,10 @@ pub struct Session {
     /// The engine's session: it reads what it has committed.
     engine: Database,
     login: Login,
+    /// The number of the role that logged in.
+    login_role: Oid,
+    /// The name of `current_user`.
+    user: String,
     asker: Asker,
     settings: settings::SessionSettings,
     open: Option<transaction::OpenTransaction>,

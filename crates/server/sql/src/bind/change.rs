@@ -25,6 +25,7 @@ use crate::algebra::{
     Change, ChangeKind, ColumnId, Expression, ExpressionKind, JoinKind, OutputColumn, Relation, Subquery,
     SubqueryKind, Written,
 };
+use crate::schema::privilege::Privileges;
 use crate::schema::{Column, Definition, Identity, Table};
 
 /// The table that a statement changes, as the statement names it.
@@ -80,6 +81,14 @@ impl Binder<'_> {
             None => return Err(missing_relation(schema.as_deref(), &plain).at(position)),
         };
         self.used.push((table.oid, table.version));
+        self.need_change(
+            &table,
+            match verb {
+                "insert into" => Privileges::INSERT,
+                "update" => Privileges::UPDATE,
+                _ => Privileges::DELETE,
+            },
+        );
         Ok(match alias {
             Some(alias) => Target { table, name: folded(alias), schema: None },
             None => Target { name: table.name.clone(), table, schema },
@@ -102,6 +111,7 @@ impl Binder<'_> {
         let (relation, row) = self.rows_to_change(&target, from, update.selection.as_ref())?;
         let mut relation = relation;
         let set = self.assignments(&target, &update.assignments, &mut relation)?;
+        self.need_update(&target.table, set.iter().map(|(position, _)| *position));
         let mut values: Vec<(usize, ColumnId)> = Vec::with_capacity(set.len());
         let mut computed = Vec::with_capacity(set.len());
         for (position, value) in set {
@@ -174,6 +184,7 @@ impl Binder<'_> {
             others => Some(self.from(others)?),
         };
         let (scan, columns, hidden, row) = self.scan(&target.table);
+        self.need_columns(&target.table, &columns);
         let scope = self.scope();
         if scope.tables.iter().any(|table| table.name == target.name && table.schema.is_none()) {
             let message = format!("table name \"{}\" specified more than once", target.name);
@@ -390,6 +401,7 @@ impl Binder<'_> {
             new.push((position, id));
             columns.push(scope_column(&target.table, position, column, id));
         }
+        self.need_columns(&target.table, &columns);
         let checks = match kind {
             ChangeKind::Delete { .. } => Vec::new(),
             _ => self.checks(&target.table, &new)?,

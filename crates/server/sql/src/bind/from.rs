@@ -185,18 +185,25 @@ impl Binder<'_> {
         {
             self.uses.push((crate::catalog::oid_of(found), 0));
         }
-        match found {
-            Some(Definition::Table(table)) => self.table(&table, schema, alias),
-            Some(Definition::View(view)) => self.view(&view, alias, position),
-            Some(Definition::System(system)) => self.system_relation(&system, schema, alias),
-            Some(Definition::Sequence(sequence)) => self.sequence(&sequence, alias),
-            Some(Definition::Index(..)) => {
-                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot open relation \"{plain}\""))
-                    .with_detail("This operation is not supported for indexes.")
-                    .at(position))
+        let Some(found) = found else {
+            return Err(missing_relation(schema.as_deref(), &plain).at(position));
+        };
+        let item = match &found {
+            Definition::Table(table) => self.table(table, schema, alias)?,
+            Definition::View(view) => self.view(view, alias, position)?,
+            Definition::System(system) => self.system_relation(system, schema, alias)?,
+            Definition::Sequence(sequence) => self.sequence(sequence, alias)?,
+            Definition::Index(..) => {
+                return Err(SqlError::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    format!("cannot open relation \"{plain}\""),
+                )
+                .with_detail("This operation is not supported for indexes.")
+                .at(position));
             }
-            None => Err(missing_relation(schema.as_deref(), &plain).at(position)),
-        }
+        };
+        self.need_select(found, &item.columns);
+        Ok(item)
     }
 
     /// A relation by its name, where the text that is bound is read with a search path of its own.
@@ -213,6 +220,11 @@ impl Binder<'_> {
                     return Ok(Some(found));
                 }
             }
+        }
+        if let Some(schema) = schema
+            && self.search_path.is_none()
+        {
+            self.definitions.check_may_use(schema)?;
         }
         self.definitions.relation(schema, name)
     }
@@ -276,10 +288,12 @@ impl Binder<'_> {
         let scopes = std::mem::take(&mut self.scopes);
         let tables = std::mem::take(&mut self.common_tables);
         let path = self.search_path.replace(view.search_path.clone());
+        let owner = self.view_owner.replace(view.owner);
         let bound = self.deeper(|binder| binder.subquery(&query));
         self.scopes = scopes;
         self.common_tables = tables;
         self.search_path = path;
+        self.view_owner = owner;
         let (relation, output) = bound.map_err(|mut error| {
             error.position = position;
             error

@@ -890,11 +890,13 @@ impl Binder<'_> {
                     return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
                 }
             }
+            let mut locked = Vec::new();
             for table in &self.scope().tables {
                 if !wanted.is_empty() && !wanted.contains(&table.name) {
                     continue;
                 }
                 let Some(row) = table.row else { continue };
+                locked.extend(table.table.as_ref().map(|table| table.oid));
                 match rows.iter_mut().find(|(known, ..)| *known == row) {
                     Some(known) => {
                         known.1 = known.1.max(mode);
@@ -905,6 +907,7 @@ impl Binder<'_> {
                     None => rows.push((row, mode, policy)),
                 }
             }
+            self.need_lock(&locked);
         }
         Ok(if rows.is_empty() { input } else { Relation::Lock { input: Box::new(input), rows } })
     }

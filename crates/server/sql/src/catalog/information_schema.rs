@@ -1,6 +1,6 @@
 //! Rows of `information_schema`. A view without a maker here has no rows: there are no objects of its kind.
 //!
-//! Relations are shown to those who have their owner's role; system relations to all. Constraints are those of users' tables.
+//! Relations are shown to those who have their owner's role or a privilege on them; system relations to all. Constraints are those of users' tables.
 
 mod columns;
 mod constraints;
@@ -12,8 +12,9 @@ use seawall_values::{Datum, SqlResult};
 
 use super::live::{Live, Rows, Table, name};
 use super::names::Names;
+use super::numbers::PG_CLASS;
 use super::source::Source;
-use super::{heading, live};
+use super::{heading, live, oid_of};
 use crate::schema::Definition;
 
 pub(super) use type_shape::{
@@ -34,9 +35,9 @@ pub(super) const TABLE: Table = &[
     ("referential_constraints", each_of_table(constraints::referential_constraints, &[])),
     ("check_constraints", each_of_table(constraints::check_constraints, &[])),
     ("table_privileges", each_of_table(privileges::of_table, &[4])),
-    ("role_table_grants", each_of_table(privileges::of_table, &[4])),
+    ("role_table_grants", each_of_table(privileges::of_table_of_roles, &[4])),
     ("column_privileges", each_of_table(privileges::of_columns, &[4])),
-    ("role_column_grants", each_of_table(privileges::of_columns, &[4])),
+    ("role_column_grants", each_of_table(privileges::of_columns_of_roles, &[4])),
     ("enabled_roles", Live::Once(privileges::enabled_roles)),
     ("applicable_roles", Live::Once(privileges::applicable_roles)),
     ("information_schema_catalog_name", Live::Once(catalog_name)),
@@ -50,8 +51,13 @@ const fn each_of_table(make: live::MakeEach, names: &'static [usize]) -> Live {
 }
 
 /// Whether the user may see that a relation is there.
-fn is_shown(definition: &Definition, names: &Names) -> bool {
-    matches!(definition, Definition::System(_)) || names.has_role(heading(definition).owner)
+fn is_shown(definition: &Definition, source: &mut dyn Source, names: &Names) -> SqlResult<bool> {
+    if matches!(definition, Definition::System(_)) || names.has_role(heading(definition).owner) {
+        return Ok(true);
+    }
+    let rights = names.rights();
+    let lists = source.access_lists(oid_of(definition), PG_CLASS)?;
+    Ok(lists.iter().any(|(_, list)| !list.held(rights).is_none()))
 }
 
 fn yes_or_no(is_true: bool) -> Datum {

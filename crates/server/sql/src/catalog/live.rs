@@ -1,5 +1,6 @@
 //! Live rows of `pg_catalog`: which relations have them, and who makes them.
 
+mod access;
 mod attributes;
 mod classes;
 pub(super) mod constraints;
@@ -61,7 +62,8 @@ pub(super) type Table = &'static [(&'static str, Live)];
 /// The makers of a relation's live rows, if it has any.
 pub(super) fn live(relation: &str) -> Option<&'static Live> {
     static MAP: OnceLock<FxHashMap<&'static str, &'static Live>> = OnceLock::new();
-    let tables: [Table; 14] = [
+    let tables: [Table; 15] = [
+        access::TABLE,
         attributes::TABLE,
         classes::TABLE,
         constraints::TABLE,

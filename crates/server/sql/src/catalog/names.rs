@@ -10,14 +10,14 @@ use super::numbers::{PG_CATALOG, relation_of_type};
 use super::source::{Role, Source};
 use super::{heading, relation, relation_named};
 use crate::schema::Definition;
+use crate::schema::privilege::Rights;
 
 /// The schemas and roles at the time when a scan began.
 #[derive(Debug)]
 pub(super) struct Names {
     namespaces: FxHashMap<Oid, String>,
     roles: FxHashMap<Oid, String>,
-    /// `None`: the user is a superuser, and has every role.
-    roles_of_user: Option<FxHashSet<Oid>>,
+    rights: Rights,
     /// The name of the database.
     pub(super) database: String,
 }
@@ -31,7 +31,12 @@ impl Names {
         let user = source.asker().user;
         let roles_of_user = roles_of(&all_roles, user);
         roles.extend(all_roles.into_iter().map(|role| (role.oid, role.name)));
-        Ok(Names { namespaces, roles, roles_of_user, database: source.asker().database.clone() })
+        Ok(Names {
+            namespaces,
+            roles,
+            rights: Rights::new(user, roles_of_user),
+            database: source.asker().database.clone(),
+        })
     }
 
     /// The numbers of all schemas.
@@ -46,7 +51,17 @@ impl Names {
 
     /// Whether the user has the privileges of a role.
     pub(super) fn has_role(&self, role: Oid) -> bool {
-        self.roles_of_user.as_ref().is_none_or(|roles| roles.contains(&role))
+        self.rights.has_role(role)
+    }
+
+    /// What the user may do.
+    pub(super) fn rights(&self) -> &Rights {
+        &self.rights
+    }
+
+    /// Whether a role exists that the user has: there are roles in access lists of the system that nobody is.
+    pub(super) fn is_enabled(&self, role: Oid) -> bool {
+        self.has_role(role) && self.roles.contains_key(&role)
     }
 
     /// All roles whose privileges the user has, by name.

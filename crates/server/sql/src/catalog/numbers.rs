@@ -21,6 +21,12 @@ pub(super) const DEFAULT_TABLESPACE: Oid = 1663;
 pub(super) const DEFAULT_COLLATION: Oid = 100;
 /// `pg_authid.oid` of the role that made the database.
 pub const BOOTSTRAP_ROLE: Oid = 10;
+/// `pg_authid.oid` of `pg_database_owner`, whose only member is the owner of the database.
+pub const DATABASE_OWNER: Oid = 6171;
+/// `pg_authid.oid` of `pg_read_all_data`.
+pub const READ_ALL_DATA: Oid = 6181;
+/// `pg_authid.oid` of `pg_write_all_data`.
+pub const WRITE_ALL_DATA: Oid = 6182;
 
 /// `pg_class.oid` of `pg_class`.
 pub const PG_CLASS: Oid = 1259;
@@ -85,4 +91,9 @@ pub(super) fn column_default(table: Oid, column: i16) -> Oid {
 /// A number of a column, from 1, for its position, from 0.
 pub(super) fn column_number(position: usize) -> i16 {
     i16::try_from(position + 1).unwrap_or(i16::MAX)
+}
+
+/// `pg_default_acl.oid`: a role has at most one list of each kind in a schema, and is not asked for by this number.
+pub(super) fn default_access_number(role: Oid, letter: u8) -> Oid {
+    DEFAULTS.wrapping_add(role.wrapping_mul(COLUMNS)).wrapping_add(Oid::from(letter))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use seawall_values::{Oid, SqlResult};
 
+use crate::schema::privilege::AccessList;
 use crate::schema::{Definition, Table};
 
 /// A schema of the database.
@@ -201,6 +202,8 @@ pub struct Statistics {
 pub struct Asker {
     /// `current_user`.
     pub user: Oid,
+    /// Whether that role is a superuser.
+    pub is_superuser: bool,
     /// `session_user`.
     pub session_user: Oid,
     /// The name of the database.
@@ -257,6 +260,30 @@ pub trait Source {
     /// # Errors
     /// What the engine says.
     fn roles(&mut self) -> SqlResult<Vec<Role>>;
+
+    /// The access list of an object: its number, that of its class, and a column from 1 or 0. `None`: nothing was granted or revoked.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn access_list(&mut self, _place: (Oid, Oid, u16)) -> SqlResult<Option<AccessList>> {
+        Ok(None)
+    }
+
+    /// The access lists of an object and (by their numbers) of its columns.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn access_lists(&mut self, _object: Oid, _class: Oid) -> SqlResult<Vec<(u16, AccessList)>> {
+        Ok(Vec::new())
+    }
+
+    /// What `ALTER DEFAULT PRIVILEGES` has said: role, schema, letter of the kind of objects, list.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn default_access(&mut self) -> SqlResult<Vec<(Oid, Oid, u8, AccessList)>> {
+        Ok(Vec::new())
+    }
 
     /// Comments of an object; `None`: of all.
     ///

@@ -1,4 +1,4 @@
-//! Statements that define objects: `CREATE`, `ALTER`, `DROP`, `COMMENT`, `GRANT`, `REVOKE`.
+//! Statements that define objects: `CREATE`, `ALTER`, `DROP`, `COMMENT`, `GRANT`, `REVOKE`, `REASSIGN OWNED`.
 
 mod alter;
 mod column;
@@ -20,15 +20,25 @@ use super::statement::definition::{Definition, RoleName};
 use crate::schema::define::requests::Behavior;
 
 pub(super) fn definition(reader: &mut Reader<'_>) -> SqlResult<Definition> {
-    let word = reader.take_one_of(&["create", "alter", "drop", "comment", "grant", "revoke"]);
+    let words = ["create", "alter", "drop", "comment", "grant", "revoke", "reassign"];
+    let word = reader.take_one_of(&words);
     match word.ok_or_else(|| reader.error())? {
         "create" => create(reader),
         "alter" => alter::alter(reader),
         "drop" => drop::drop(reader),
         "comment" => comment::comment(reader),
         "grant" => grant::grant(reader),
-        _ => grant::revoke(reader),
+        "revoke" => grant::revoke(reader),
+        _ => reassign(reader),
     }
+}
+
+/// After `REASSIGN`.
+fn reassign(reader: &mut Reader<'_>) -> SqlResult<Definition> {
+    reader.expect(&["owned", "by"])?;
+    let owners = reader.list(role_name)?;
+    reader.expect_word("to")?;
+    Ok(Definition::ReassignOwned { owners, to: role_name(reader)? })
 }
 
 /// After `CREATE`.

@@ -133,6 +133,14 @@ fn tags_are_those_of_postgresql() {
         ("ALTER USER u RENAME TO v", "ALTER ROLE"),
         ("ALTER DATABASE d SET a.b = 1", "ALTER DATABASE"),
         ("GRANT a TO b", "GRANT ROLE"),
+        ("GRANT SELECT, UPDATE (a) ON t TO b, PUBLIC WITH GRANT OPTION", "GRANT"),
+        ("REVOKE GRANT OPTION FOR ALL ON ALL TABLES IN SCHEMA s FROM b CASCADE", "REVOKE"),
+        (
+            "ALTER DEFAULT PRIVILEGES FOR ROLE a IN SCHEMA s GRANT SELECT ON TABLES TO b",
+            "ALTER DEFAULT PRIVILEGES",
+        ),
+        ("DROP OWNED BY a, b CASCADE", "DROP OWNED"),
+        ("REASSIGN OWNED BY a TO CURRENT_USER", "REASSIGN OWNED"),
         ("DROP USER a", "DROP ROLE"),
     ];
     for (text, tag) in tags {
@@ -154,8 +162,8 @@ fn what_seawall_lacks_is_refused_by_name() {
         ("CREATE TABLE t (a int, EXCLUDE USING gist (a WITH =))", "EXCLUDE"),
         ("DO $$BEGIN END$$", "DO"),
         ("DROP FUNCTION f", "DROP FUNCTION"),
-        ("GRANT SELECT ON t TO a", "GRANT of privileges"),
-        ("REVOKE ALL ON t FROM a", "REVOKE of privileges"),
+        ("GRANT EXECUTE ON FUNCTION f TO a", "GRANT and REVOKE of privileges ON FUNCTION"),
+        ("REVOKE USAGE ON TYPE t FROM a", "GRANT and REVOKE of privileges ON TYPE"),
         ("SET TRANSACTION SNAPSHOT 'a'", "SET TRANSACTION SNAPSHOT"),
     ];
     for (text, name) in refused {

@@ -8,6 +8,7 @@
 //! * `table`, `index`, `foreign_key`, `view`, `sequence`, `namespace`, `role`: objects are made and changed.
 //! * `alter`: `ALTER TABLE`; `alter_column`, `column_type`, `identity`, `alter_constraint`, `relation`: its actions. `rewrite`: rows are
 //!   written again. `expression_text`: names of columns in expressions.
+//! * `privileges`: `GRANT`, `REVOKE`, and who may make what where. `owned`: `DROP OWNED`, `REASSIGN OWNED`.
 //! * `drop`, `dependents`: objects go, with those that depend on them. `truncate`.
 //!
 //! A transaction that changes a table which has rows tells the engine (`alter_table`): whoever has written rows by the old definition is
@@ -26,6 +27,8 @@ mod identity;
 mod index;
 mod names;
 mod namespace;
+mod owned;
+mod privileges;
 mod relation;
 pub mod requests;
 mod rewrite;
@@ -91,7 +94,11 @@ impl Definer<'_> {
     /// `3F000`: there is no such schema.
     pub fn relation_named(&mut self, name: &RelationName) -> SqlResult<Option<Definition>> {
         let (store, transaction) = (self.tables.store, &mut *self.tables.transaction);
-        SchemaReader { store, transaction, path: self.path }.relation(name.schema.as_deref(), &name.name)
+        let mut reader = SchemaReader { store, transaction, path: self.path };
+        if let Some(schema) = &name.schema {
+            reader.check_may_use(schema)?;
+        }
+        reader.relation(name.schema.as_deref(), &name.name)
     }
 
     /// Whether who asks has the rights of a role: is it, is a member of it, or a superuser.
@@ -114,6 +121,20 @@ impl Definer<'_> {
             next += 1;
         }
         Ok(false)
+    }
+
+    /// `42501` unless the asker is a member of a role.
+    ///
+    /// # Errors
+    /// `42501`.
+    pub fn require_role(&mut self, role: Oid) -> SqlResult<()> {
+        if self.has_role(role)? {
+            return Ok(());
+        }
+        let role = self.tables.store.role(self.tables.transaction, role)?;
+        let message =
+            format!("must be member of role \"{}\"", role.map(|role| role.name).unwrap_or_default());
+        Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
     }
 
     /// `42501` unless who asks has the rights of the relation's owner.
@@ -157,6 +178,7 @@ impl Definer<'_> {
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
                 .with_detail("System catalog modifications are currently disallowed."));
         }
+        self.require_creation_in(oid)?;
         Ok(oid)
     }
 

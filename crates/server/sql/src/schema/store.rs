@@ -9,6 +9,7 @@
 //! A table's rows are in the engine's table `t` and a number, those of an index in `i` and a number (`schema::define`), so a rename
 //! touches rows of definitions only.
 
+mod access;
 mod encoding;
 mod lookup;
 mod numbers;
@@ -26,8 +27,9 @@ use seawall_engine::{Database, Direction, Transaction};
 use seawall_types::Lsn;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
-use crate::catalog::numbers::{BOOTSTRAP_ROLE, PG_CATALOG, PUBLIC};
+use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE_OWNER, PG_CATALOG, PG_NAMESPACE, PUBLIC};
 use crate::catalog::source::{Namespace, Role};
+use crate::schema::privilege::{AccessItem, AccessList, ObjectKind, Privileges};
 use crate::schema::sequence::Counters;
 use crate::schema::store::encoding::StoredRelation;
 use crate::schema::store::numbers::Numbers;
@@ -36,6 +38,7 @@ use crate::storage::engine_error::EngineResult;
 use crate::storage::layout::RowNumbers;
 use crate::storage::value::damaged;
 
+pub use access::{AccessPlace, DefaultAccess, letter as letter_of_kind};
 pub use lookup::{SchemaReader, SearchPath};
 pub use objects::Dependent;
 pub use source::{SessionState, StoreSource};
@@ -89,8 +92,16 @@ impl SchemaStore {
     }
 
     fn put_first_objects(&self, transaction: &mut Transaction, superuser: &str) -> SqlResult<()> {
-        let public = Namespace { oid: PUBLIC, name: "public".to_owned(), owner: BOOTSTRAP_ROLE };
+        let public = Namespace { oid: PUBLIC, name: "public".to_owned(), owner: DATABASE_OWNER };
         self.put_namespace(transaction, &public, None)?;
+        let mut access = AccessList::of_new(ObjectKind::Schema, DATABASE_OWNER);
+        access.items.push(AccessItem {
+            grantee: 0,
+            grantor: DATABASE_OWNER,
+            privileges: Privileges::USAGE,
+            grantable: Privileges::NONE,
+        });
+        self.put_access_list(transaction, (PUBLIC, PG_NAMESPACE, 0), Some(&access))?;
         let role = Role {
             oid: BOOTSTRAP_ROLE,
             name: superuser.to_owned(),

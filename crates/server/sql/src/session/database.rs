@@ -12,7 +12,9 @@ use super::advisory::HeldAdvisoryLocks;
 use super::notification::Notifications;
 use super::settings::SessionSettings;
 use super::{CancelHandle, Login, Session};
+use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_DATABASE};
 use crate::catalog::source::{Asker, Role};
+use crate::schema::privilege::{ObjectKind, Privileges};
 use crate::schema::store::SchemaStore;
 use crate::storage::StorageSession;
 
@@ -64,6 +66,7 @@ impl SqlDatabase {
             let message = format!("role \"{}\" is not permitted to log in", login.user);
             return Err(SqlError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message));
         }
+        self.check_may_connect(&login, &role)?;
         let mut given = Vec::new();
         for setting in &role.settings {
             if let Some((name, value)) = setting.split_once('=') {
@@ -77,6 +80,8 @@ impl SqlDatabase {
         let activity = self.activities.add(&login, role.oid, cancel.clone(), super::settings::clock());
         activity.set_application(settings.application_name());
         Ok(Session {
+            login_role: role.oid,
+            user: login.user.clone(),
             asker: self.asker(&login, &role),
             engine,
             settings,
@@ -98,9 +103,24 @@ impl SqlDatabase {
         })
     }
 
+    /// `42501` unless the role may connect to the database.
+    fn check_may_connect(&self, login: &Login, role: &Role) -> SqlResult<()> {
+        let mut transaction = self.engine.begin();
+        let rights = self.store.rights(&mut transaction, role.oid)?;
+        let (kind, place) = (ObjectKind::Database, (DATABASE, PG_DATABASE, 0));
+        let held = self.store.privileges_held(&mut transaction, &rights, kind, place, BOOTSTRAP_ROLE)?;
+        if held.has(Privileges::CONNECT) {
+            return Ok(());
+        }
+        let message = format!("permission denied for database \"{}\"", login.database);
+        Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+            .with_detail("User does not have CONNECT privilege."))
+    }
+
     fn asker(&self, login: &Login, role: &Role) -> Asker {
         Asker {
             user: role.oid,
+            is_superuser: role.is_superuser,
             session_user: role.oid,
             database: login.database.clone(),
             search_path: Vec::new(),

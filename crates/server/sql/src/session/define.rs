@@ -1,10 +1,11 @@
 //! Definitions: `CREATE`, `ALTER`, `DROP`, `TRUNCATE` and their like. Names, types and expressions are bound here; `schema::define` does
 //! the rest.
 //!
-//! * here: relations in general, and what needs no binding. `table`: columns and constraints. `alter`: `ALTER`. `index`, `view`, `role`.
+//! * here: relations in general, and what needs no binding. `table`: columns and constraints. `alter`: `ALTER`. `index`, `view`, `role`, `privileges`.
 
 mod alter;
 mod index;
+mod privileges;
 mod role;
 mod table;
 mod view;
@@ -112,6 +113,15 @@ impl Session {
                 let (roles, members) = (self.role_numbers(roles)?, self.role_numbers(members)?);
                 self.with_definer(|definer| definer.grant_roles(&roles, &members, *is_admin))?;
             }
+            Written::ChangePrivileges(change) => self.change_privileges(change)?,
+            Written::DropOwned { owners, behavior } => {
+                let owners = self.role_numbers(owners)?;
+                self.with_definer(|definer| definer.drop_owned(&owners, *behavior))?;
+            }
+            Written::ReassignOwned { owners, to } => {
+                let (owners, to) = (self.role_numbers(owners)?, self.role_number(to)?);
+                self.with_definer(|definer| definer.reassign_owned(&owners, to))?;
+            }
             Written::RevokeRoles { roles, members, only_admin } => {
                 let (roles, members) = (self.role_numbers(roles)?, self.role_numbers(members)?);
                 self.with_definer(|definer| definer.revoke_roles(&roles, &members, *only_admin))?;
@@ -124,6 +134,7 @@ impl Session {
     fn namespace_of_new(&mut self, name: &ObjectName, is_temporary: bool) -> SqlResult<Oid> {
         let is_temporary = is_temporary || name.schema.as_deref() == Some("pg_temp");
         if is_temporary && self.asker.temporary_namespace == 0 {
+            self.require_temporary_tables()?;
             let process_id = self.login.process_id;
             let namespace = self.with_definer(|definer| definer.temporary_schema(process_id))?;
             self.asker.temporary_namespace = namespace;
@@ -253,6 +264,7 @@ impl Session {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error in CREATE SCHEMA"));
             }
         };
+        self.require_schemas(owner)?;
         let request = NewNamespace { name: name.clone(), owner, if_not_exists: create.if_not_exists };
         if self.with_definer(|definer| definer.create_schema(&request))?.is_none()
             || create.elements.is_empty()

@@ -17,6 +17,7 @@ use super::settings::SessionSettings;
 use super::source::State;
 use crate::catalog;
 use crate::catalog::source::{Asker, OpenCursor, PreparedStatement};
+use crate::schema::privilege::Privileges;
 use crate::schema::sequence::{SequencePosition, SequenceSession};
 use crate::schema::store::StoreSource;
 use crate::schema::{Definition, Sequence};
@@ -30,10 +31,14 @@ type Implementation =
 const TABLE: &[(&str, Implementation)] = &[
     ("nextval_oid", |calls, transaction, sequences, call| {
         let sequence = calls.sequence(transaction, call)?;
+        let any = Privileges::USAGE.and(Privileges::UPDATE);
+        calls.require_on_sequence(transaction, &sequence, any)?;
         sequences.next_value(&calls.database.store, &sequence).map(Datum::Int8)
     }),
     ("currval_oid", |calls, transaction, sequences, call| {
         let sequence = calls.sequence(transaction, call)?;
+        let any = Privileges::USAGE.and(Privileges::SELECT);
+        calls.require_on_sequence(transaction, &sequence, any)?;
         sequences.current_value(&sequence).map(Datum::Int8)
     }),
     ("lastval", |_, _, sequences, _| sequences.last_value().map(Datum::Int8)),
@@ -286,6 +291,7 @@ fn set_value(
     call: &Call<'_>,
 ) -> SqlResult<Datum> {
     let sequence = calls.sequence(transaction, call)?;
+    calls.require_on_sequence(transaction, &sequence, Privileges::UPDATE)?;
     let Some(Datum::Int8(value)) = call.arguments.get(1) else { return Err(unexpected("a number")) };
     let is_called = !matches!(call.arguments.get(2), Some(Datum::Bool(false)));
     let position = SequencePosition { value: *value, is_called };
@@ -320,7 +326,7 @@ fn process_id(call: &Call<'_>) -> SqlResult<i32> {
 fn session_to_stop(calls: &mut Calls<'_>, call: &Call<'_>) -> SqlResult<Option<i32>> {
     let process_id = process_id(call)?;
     let Some(user) = calls.database.activities.user_of(process_id) else { return Ok(None) };
-    if user != calls.asker.user && calls.settings.show("is_superuser")? != "on" {
+    if user != calls.asker.user && !calls.asker.is_superuser {
         let message =
             "must be a member of the role whose query is being canceled or member of pg_signal_backend";
         return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));

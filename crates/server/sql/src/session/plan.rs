@@ -56,10 +56,13 @@ impl Session {
             return Ok(path.clone());
         }
         let at = self.engine_transaction()?.begin_statement().sql()?;
+        let rights = Arc::new(self.look_up_user()?);
         let names = self.settings.search_path().to_vec();
-        let (user, temporary) = (self.login.user.clone(), self.asker.temporary_namespace);
+        let (user, temporary) = (self.user.clone(), self.asker.temporary_namespace);
         let database = Arc::clone(&self.database);
-        let path = SearchPath::of(&names, &user, temporary, &database.store, self.engine_transaction()?)?;
+        let transaction = self.engine_transaction()?;
+        let path = SearchPath::of(&names, &user, Some(rights), temporary, &database.store, transaction)?;
+
         self.asker.search_path.clone_from(&path.namespaces);
         self.asker.implied = path
             .namespaces
@@ -91,15 +94,20 @@ impl Session {
         self.planned(&query, as_of)
     }
 
-    /// The algebra of a statement.
+    /// The algebra of a statement that the user may run.
     pub(super) fn bound(&mut self, text: &Text, statement: &Dml, parameters: &[Oid]) -> SqlResult<Query> {
-        self.bind_with(text, parameters, |binder| match statement {
-            Dml::Query(query) => binder.query(query),
-            Dml::Change(change) => {
-                let (relation, output) = binder.change_statement(change)?;
-                binder.finish(relation, output)
-            }
-        })
+        let (query, needed) = self.bind_with(text, parameters, |binder| {
+            let query = match statement {
+                Dml::Query(query) => binder.query(query)?,
+                Dml::Change(change) => {
+                    let (relation, output) = binder.change_statement(change)?;
+                    binder.finish(relation, output)?
+                }
+            };
+            Ok((query, std::mem::take(&mut binder.needed)))
+        })?;
+        self.check_privileges(&query, &needed)?;
+        Ok(query)
     }
 
     /// Runs `body` with a binder over the definitions of the transaction.

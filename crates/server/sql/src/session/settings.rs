@@ -123,6 +123,7 @@ pub(crate) struct SessionSettings {
     changes: Vec<Change>,
     effective: Effective,
     is_superuser: bool,
+    permitted_role: Option<String>,
     modes: Option<ShownModes>,
     /// The values that the client was told last, in the order of `REPORTED`.
     told: Vec<String>,
@@ -164,6 +165,7 @@ impl SessionSettings {
             changes: Vec::new(),
             effective: DEFAULTS.clone(),
             is_superuser,
+            permitted_role: None,
             modes: None,
             told: Vec::new(),
             has_untold: false,
@@ -355,9 +357,10 @@ impl SessionSettings {
         Ok((known.name.clone(), check::check(known, value, styles)?))
     }
 
-    /// A session keeps the role that it began with: `SET ROLE` and `SET SESSION AUTHORIZATION` may say no other.
+    /// `SET ROLE` and `SET SESSION AUTHORIZATION` may say a role that the session has looked at (`permit_role`); other ways to set
+    /// these settings may not.
     fn check_role(&self, stored: &str, value: &str) -> SqlResult<()> {
-        let is_own = value == self.session_authorization();
+        let is_own = value == self.session_authorization() || self.permitted_role.as_deref() == Some(value);
         match stored {
             "role" if !is_own && value != "none" => Err(SqlError::unsupported("SET ROLE to another role")),
             "session_authorization" if !is_own => {
@@ -549,8 +552,29 @@ impl SessionSettings {
         &self.effective.search_path
     }
 
+    /// A role that `SET ROLE` or `SET SESSION AUTHORIZATION` may say now.
+    pub(crate) fn permit_role(&mut self, role: Option<String>) {
+        self.permitted_role = role;
+    }
+
+    /// The name of the role whose rights count: that of `SET ROLE`, or the session's.
+    pub(crate) fn current_role(&self) -> &str {
+        match self.entries.get("role").map(Entry::value) {
+            None | Some("none") => self.session_authorization(),
+            Some(role) => role,
+        }
+    }
+
+    /// Whether the role that counts is a superuser.
+    pub(crate) fn set_superuser(&mut self, is_superuser: bool) {
+        if self.is_superuser != is_superuser {
+            self.is_superuser = is_superuser;
+            self.state_fact("is_superuser", if is_superuser { "on" } else { "off" });
+        }
+    }
+
     /// The role of the session.
-    fn session_authorization(&self) -> &str {
+    pub(crate) fn session_authorization(&self) -> &str {
         self.entries.get("session_authorization").map_or("", Entry::value)
     }
 

@@ -16,6 +16,7 @@ use crate::parse::statement::{
 };
 use crate::parse::{Dml, Text, Utility};
 use crate::schema::Definition;
+use crate::schema::privilege::Privileges;
 
 /// How a utility was sent.
 #[derive(Clone, Copy, Debug)]
@@ -140,14 +141,14 @@ impl Session {
                     );
                 }
                 match values.as_slice() {
-                    [] => self.settings.reset(name, *is_local)?,
+                    [] => self.reset_setting(name, *is_local)?,
                     values => {
                         let values: Vec<String> = values.iter().map(setting_text).collect();
                         self.set_setting(name, &values, *is_local)?;
                     }
                 }
             }
-            Setting::Reset(Some(name)) => self.settings.reset(name, false)?,
+            Setting::Reset(Some(name)) => self.reset_setting(name, false)?,
             Setting::Reset(None) => self.settings.reset_all(),
             Setting::Show(Some(name)) => {
                 let value = self.shown_setting(name)?;
@@ -172,7 +173,7 @@ impl Session {
     fn set_setting(&mut self, name: &str, values: &[String], is_local: bool) -> SqlResult<()> {
         let mut modes = TransactionModes::default();
         match SessionSettings::transaction_setting(name, values)? {
-            None => return self.settings.set(name, values, is_local),
+            None => return self.set_plain(name, values, is_local),
             Some(TransactionSetting::Isolation(isolation)) => modes.isolation = Some(isolation),
             Some(TransactionSetting::ReadOnly(is_read_only)) => modes.is_read_only = Some(is_read_only),
             Some(TransactionSetting::Deferrable(is_deferrable)) => modes.is_deferrable = Some(is_deferrable),
@@ -308,6 +309,13 @@ impl Session {
                     return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
                 }
             };
+            let of_changes = Privileges::UPDATE.and(Privileges::DELETE).and(Privileges::TRUNCATE);
+            let any = match mode {
+                TableLock::AccessShare => Privileges::SELECT,
+                TableLock::RowExclusive => of_changes.and(Privileges::INSERT),
+                _ => of_changes,
+            };
+            self.require_on_table(&table, any)?;
             let as_of = self.begin_statement()?;
             self.with_tables(as_of, |tables| tables.lock_table(&table, mode, wait))?;
         }
@@ -330,6 +338,7 @@ impl Session {
                 return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
             }
             self.portals.clear();
+            self.reset_setting("session_authorization", false)?;
             self.settings.reset_all();
             self.statements.clear();
             self.database.notifications.unlisten(self.login.process_id, None);

@@ -111,7 +111,7 @@ impl World {
             session: StorageSession::new(database.new_numbered_session(1).1),
             database,
             store,
-            path: SearchPath { namespaces, temporary: 0, creation: Some(PUBLIC) },
+            path: SearchPath { namespaces, temporary: 0, creation: Some(PUBLIC), rights: None },
             owner: BOOTSTRAP_ROLE,
             notices: Vec::new(),
         }

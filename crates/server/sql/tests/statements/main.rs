@@ -48,6 +48,7 @@ recorded! {
     drivers,
     expressions,
     json,
+    privileges,
     queries,
     transactions,
     types,

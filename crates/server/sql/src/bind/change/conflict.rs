@@ -51,6 +51,7 @@ impl Binder<'_> {
                 wanted.push(found);
             }
         }
+        self.need_selected(table, &wanted);
         let is_over = |index: &&Arc<Index>| {
             index.is_unique
                 && index.predicate.is_none()
@@ -79,6 +80,7 @@ impl Binder<'_> {
             old_columns.push(scope_column(&target.table, position, column, old));
             new_columns.push(scope_column(&target.table, position, column, new));
         }
+        self.need_columns(&target.table, &old_columns);
         let proposed = Target { name: "excluded".to_owned(), schema: None, table: Arc::clone(&target.table) };
         let scope = Scope {
             columns: old_columns.iter().chain(&new_columns).cloned().collect(),
@@ -103,6 +105,7 @@ impl Binder<'_> {
     ) -> SqlResult<ValuesAndCondition> {
         let mut relation = Relation::OneRow;
         let mut values = self.assignments(target, &written.assignments, &mut relation)?;
+        self.need_update(&target.table, values.iter().map(|(position, _)| *position));
         if !matches!(relation, Relation::OneRow) {
             return Err(SqlError::unsupported("ON CONFLICT DO UPDATE SET (..) = (SELECT ..)"));
         }

@@ -35,6 +35,11 @@ impl Binder<'_> {
             None => (Relation::OneRow, Vec::new()),
             Some(source) => self.source(&target, source, &listed, &insert.columns, overriding)?,
         };
+        let given: Vec<usize> = match insert.columns.is_empty() {
+            true => values.iter().map(|(position, _)| *position).collect(),
+            false => listed,
+        };
+        self.need_insert(&target.table, &given);
         let mut computed = Vec::new();
         for (position, column) in live_columns(&target.table) {
             let has_value = values.iter().any(|(known, _)| *known == position);

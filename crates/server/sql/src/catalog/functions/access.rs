@@ -1,7 +1,7 @@
 //! `has_table_privilege` and its kind, and `pg_has_role`.
 //!
-//! Nothing can be granted: owners, those who have their roles, and superusers may do everything with what is theirs. All others may do what
-//! PostgreSQL lets the public do: read system relations, use schemas of the system, functions, types and languages, and connect.
+//! Objects of users have access lists. With those of the system all roles may do what PostgreSQL lets the public do: read relations, use
+//! schemas, functions, types and languages.
 
 use seawall_values::functions::Call;
 use seawall_values::system::system;
@@ -9,12 +9,13 @@ use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState};
 
 use super::super::initial::initial_rows;
 use super::super::names::{relation_numbered, roles_of};
-use super::super::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_AUTHID, PUBLIC};
+use super::super::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_CLASS, PG_DATABASE, PG_NAMESPACE};
 use super::super::source::Source;
 use super::super::{heading, information_schema, oid_of};
 use super::Implementation;
 use super::references::{no_role, reference_input, relation_of_name, type_of_name};
 use crate::schema::Definition;
+use crate::schema::privilege::{AccessList, ObjectKind, Privileges, Rights};
 
 /// The implementation of `has_KIND_privilege_FORM` or `pg_has_role_FORM`.
 pub(super) fn implementation(source: &str) -> Option<Implementation> {
@@ -26,7 +27,7 @@ pub(super) fn implementation(source: &str) -> Option<Implementation> {
         "table" => |source, call| has_privilege(source, call, &TABLE_WORDS, relation),
         "sequence" => |source, call| has_privilege(source, call, &["USAGE", "SELECT", "UPDATE"], sequence),
         "column" => has_column_privilege,
-        "any_column" => |source, call| has_privilege(source, call, &COLUMN_WORDS, relation),
+        "any_column" => |source, call| has_privilege(source, call, &COLUMN_WORDS, relation_or_column),
         "schema" => |source, call| has_privilege(source, call, &["CREATE", "USAGE"], schema),
         "database" => {
             |source, call| has_privilege(source, call, &["CREATE", "TEMPORARY", "TEMP", "CONNECT"], database)
@@ -48,10 +49,19 @@ pub(super) fn implementation(source: &str) -> Option<Implementation> {
 const TABLE_WORDS: [&str; 7] = ["SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
 const COLUMN_WORDS: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "REFERENCES"];
 
-/// Who owns an object, and what the public may do with it.
+/// Who owns an object, and what the public may do with it if it has no access list.
 struct Owned {
     owner: Oid,
     public: &'static [&'static str],
+    /// Lists that are looked at, one of which is enough: those of the object, or of its columns.
+    lists: Option<(ObjectKind, Vec<AccessList>)>,
+}
+
+impl Owned {
+    /// An object of the system.
+    fn plain(owner: Oid, public: &'static [&'static str]) -> Owned {
+        Owned { owner, public, lists: None }
+    }
 }
 
 /// Finds an object by its name, or by its number: `None` if there is none with the number.
@@ -88,7 +98,7 @@ fn has_column_privilege(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<D
     };
     let Some(definition) = find_relation(source, table)? else { return Ok(Datum::Null) };
     let is_known = match column {
-        Datum::Text(name) if !has_column(&definition, name) => {
+        Datum::Text(name) if column_position(&definition, name).is_none() => {
             let table = heading(&definition).name;
             return Err(SqlError::new(
                 SqlState::UNDEFINED_COLUMN,
@@ -104,8 +114,48 @@ fn has_column_privilege(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<D
     if !is_known {
         return Ok(Datum::Null);
     }
-    is_granted(source, role, &owned_relation(&definition), &asked).map(Datum::Bool)
+    let mut owned = owned_relation(source, &definition)?;
+    let number = match column {
+        Datum::Text(name) => column_position(&definition, name).map_or(0, |position| position + 1),
+        Datum::Int2(number) => usize::try_from(*number).unwrap_or(0),
+        _ => 0,
+    };
+    if let Some((_, lists)) = &mut owned.lists {
+        let of_columns = source.access_lists(oid_of(&definition), PG_CLASS)?;
+        lists.extend(
+            of_columns
+                .into_iter()
+                .filter(|(known, _)| *known > 0 && usize::from(*known) == number)
+                .map(|(_, list)| list),
+        );
+    }
+    is_granted(source, role, &owned, &asked).map(Datum::Bool)
 }
+
+/// The privileges of a relation, or of any column of it.
+fn relation_or_column(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>> {
+    let Some(definition) = find_relation(source, object)? else { return Ok(None) };
+    let mut owned = owned_relation(source, &definition)?;
+    if let Some((_, lists)) = &mut owned.lists {
+        let of_columns = source.access_lists(oid_of(&definition), PG_CLASS)?;
+        lists.extend(of_columns.into_iter().filter(|(known, _)| *known > 0).map(|(_, list)| list));
+    }
+    Ok(Some(owned))
+}
+
+fn column_position(definition: &Definition, name: &str) -> Option<usize> {
+    match definition {
+        Definition::Table(table) => {
+            table.columns.iter().position(|column| column.name == name && !column.is_dropped)
+        }
+        Definition::View(view) => view.columns.iter().position(|(known, _)| known == name),
+        Definition::System(relation) => relation.columns.iter().position(|(known, _)| *known == name),
+        Definition::Sequence(_) => SEQUENCE_COLUMNS.iter().position(|known| *known == name),
+        Definition::Index(..) => None,
+    }
+}
+
+const SEQUENCE_COLUMNS: [&str; 3] = ["last_value", "log_cnt", "is_called"];
 
 fn column_count(definition: &Definition) -> usize {
     match definition {
@@ -116,18 +166,6 @@ fn column_count(definition: &Definition) -> usize {
     }
 }
 
-fn has_column(definition: &Definition, name: &str) -> bool {
-    match definition {
-        Definition::Table(table) => {
-            table.columns.iter().any(|column| column.name == name && !column.is_dropped)
-        }
-        Definition::View(view) => view.columns.iter().any(|(known, _)| known == name),
-        Definition::System(relation) => relation.columns.iter().any(|(known, _)| *known == name),
-        Definition::Sequence(_) => ["last_value", "log_cnt", "is_called"].contains(&name),
-        Definition::Index(..) => false,
-    }
-}
-
 /// Whether a role has one of the privileges. The right to grant them is the owner's.
 fn is_granted(
     source: &mut dyn Source,
@@ -135,8 +173,21 @@ fn is_granted(
     owned: &Owned,
     asked: &[(String, bool)],
 ) -> SqlResult<bool> {
-    let roles = roles_of(&source.roles()?, role);
-    let is_owner = roles.is_none_or(|roles| roles.contains(&owned.owner));
+    let rights = Rights::new(role, roles_of(&source.roles()?, role));
+    if let Some((kind, lists)) = &owned.lists {
+        let held = |privilege: Privileges, with_grant: bool| {
+            let of_list = |list: &AccessList| match with_grant {
+                true => list.grantable(&rights, owned.owner).has(privilege),
+                false => list.held(&rights).and(rights.of_system(*kind)).has(privilege),
+            };
+            lists.iter().any(of_list)
+        };
+        let is_had = |(word, with_grant): &(String, bool)| {
+            Privileges::named(word).is_some_and(|privilege| held(privilege, *with_grant))
+        };
+        return Ok(rights.is_superuser() || asked.iter().any(is_had));
+    }
+    let is_owner = rights.has_role(owned.owner);
     let is_public =
         |(word, with_grant): &(String, bool)| !with_grant && owned.public.contains(&word.as_str());
     Ok(is_owner || asked.iter().any(is_public))
@@ -194,24 +245,40 @@ fn find_relation(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<De
     }
 }
 
-/// Passwords are not for all.
-fn owned_relation(definition: &Definition) -> Owned {
-    const SECRET: [&str; 6] =
-        ["pg_authid", "pg_shadow", "pg_subscription", "pg_statistic", "pg_user_mapping", "pg_largeobject"];
-    let found = heading(definition);
-    let is_open = matches!(definition, Definition::System(_))
-        && !SECRET.contains(&found.name)
-        && oid_of(definition) != PG_AUTHID;
-    Owned { owner: found.owner, public: if is_open { &["SELECT"] } else { &[] } }
+fn owned_relation(source: &mut dyn Source, definition: &Definition) -> SqlResult<Owned> {
+    let owner = heading(definition).owner;
+    let kind = match definition {
+        Definition::System(system) => {
+            let public: &[&str] = if super::super::is_secret(system) { &[] } else { &["SELECT"] };
+            return Ok(Owned::plain(owner, public));
+        }
+        Definition::Sequence(_) => ObjectKind::Sequence,
+        Definition::Table(_) | Definition::View(_) | Definition::Index(..) => ObjectKind::Table,
+    };
+    let list = access_list(source, kind, (oid_of(definition), PG_CLASS, 0), owner)?;
+    Ok(Owned { owner, public: &[], lists: Some((kind, vec![list])) })
+}
+
+/// The list of an object, or the one that it has without grants.
+fn access_list(
+    source: &mut dyn Source,
+    kind: ObjectKind,
+    place: (Oid, Oid, u16),
+    owner: Oid,
+) -> SqlResult<AccessList> {
+    Ok(source.access_list(place)?.unwrap_or_else(|| AccessList::of_new(kind, owner)))
 }
 
 fn relation(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>> {
-    Ok(find_relation(source, object)?.as_ref().map(owned_relation))
+    match find_relation(source, object)? {
+        Some(found) => owned_relation(source, &found).map(Some),
+        None => Ok(None),
+    }
 }
 
 fn sequence(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>> {
     match find_relation(source, object)? {
-        Some(found @ Definition::Sequence(_)) => Ok(Some(owned_relation(&found))),
+        Some(found @ Definition::Sequence(_)) => owned_relation(source, &found).map(Some),
         Some(other) => {
             let name = heading(&other).name;
             Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a sequence")))
@@ -226,15 +293,15 @@ fn schema(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>> {
         Datum::Oid(oid) => *oid,
         _ => return Err(SqlError::internal("a schema is neither a name nor a number")),
     };
-    let is_initial = !initial_rows("pg_namespace").numbered(number).is_empty();
-    let is_used_by_all =
-        number == super::super::numbers::PG_CATALOG || number == information_schema() || number == PUBLIC;
-    let public: &[&str] = if is_used_by_all { &["USAGE"] } else { &[] };
-    if is_initial {
-        return Ok(Some(Owned { owner: BOOTSTRAP_ROLE, public }));
+    if !initial_rows("pg_namespace").numbered(number).is_empty() {
+        let is_used_by_all = number == super::super::numbers::PG_CATALOG || number == information_schema();
+        return Ok(Some(Owned::plain(BOOTSTRAP_ROLE, if is_used_by_all { &["USAGE"] } else { &[] })));
     }
-    let found = source.namespaces()?.into_iter().find(|namespace| namespace.oid == number);
-    Ok(found.map(|namespace| Owned { owner: namespace.owner, public }))
+    let Some(found) = source.namespaces()?.into_iter().find(|namespace| namespace.oid == number) else {
+        return Ok(None);
+    };
+    let list = access_list(source, ObjectKind::Schema, (number, PG_NAMESPACE, 0), found.owner)?;
+    Ok(Some(Owned { owner: found.owner, public: &[], lists: Some((ObjectKind::Schema, vec![list])) }))
 }
 
 /// A name that is not to be read as one with quotes and dots.
@@ -253,7 +320,12 @@ fn database(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>>
         Datum::Oid(oid) => *oid == DATABASE,
         _ => true,
     };
-    Ok(is_known.then_some(Owned { owner: BOOTSTRAP_ROLE, public: &["CONNECT", "TEMPORARY", "TEMP"] }))
+    if !is_known {
+        return Ok(None);
+    }
+    let list = access_list(source, ObjectKind::Database, (DATABASE, PG_DATABASE, 0), BOOTSTRAP_ROLE)?;
+    let lists = Some((ObjectKind::Database, vec![list]));
+    Ok(Some(Owned { owner: BOOTSTRAP_ROLE, public: &[], lists }))
 }
 
 fn function(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>> {
@@ -262,7 +334,7 @@ fn function(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>>
         Datum::Oid(oid) => *oid,
         _ => return Err(SqlError::internal("a function is neither a name nor a number")),
     };
-    Ok(system().function(number).map(|_| Owned { owner: BOOTSTRAP_ROLE, public: &["EXECUTE"] }))
+    Ok(system().function(number).map(|_| Owned::plain(BOOTSTRAP_ROLE, &["EXECUTE"])))
 }
 
 fn type_(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>> {
@@ -273,14 +345,14 @@ fn type_(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>> {
     };
     let is_known =
         system().type_by_oid(number).is_some() || super::super::numbers::relation_of_type(number).is_some();
-    Ok(is_known.then_some(Owned { owner: BOOTSTRAP_ROLE, public: &["USAGE"] }))
+    Ok(is_known.then_some(Owned::plain(BOOTSTRAP_ROLE, &["USAGE"])))
 }
 
 fn language(_source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>> {
     let found = listed("pg_language", object);
     match object {
         Datum::Text(_) if !found => missing(object, "language"),
-        _ => Ok(found.then_some(Owned { owner: BOOTSTRAP_ROLE, public: &["USAGE"] })),
+        _ => Ok(found.then_some(Owned::plain(BOOTSTRAP_ROLE, &["USAGE"]))),
     }
 }
 
@@ -288,7 +360,7 @@ fn tablespace(_source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owne
     let found = listed("pg_tablespace", object);
     match object {
         Datum::Text(_) if !found => missing(object, "tablespace"),
-        _ => Ok(found.then_some(Owned { owner: BOOTSTRAP_ROLE, public: &[] })),
+        _ => Ok(found.then_some(Owned::plain(BOOTSTRAP_ROLE, &[]))),
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn columns(
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
-    if !is_shown(definition, names) {
+    if !is_shown(definition, source, names)? {
         return Ok(());
     }
     let writer = Writer { definition, names, is_updatable: !is_view(definition) };

@@ -14,10 +14,14 @@ use super::{is_shown, yes_or_no};
 use crate::schema::{Column, ConstraintKind, Definition, ForeignKey, Index, IndexedValue, Table};
 
 /// The table, if it is one and is shown.
-fn shown_table<'a>(definition: &'a Definition, names: &Names) -> Option<&'a Arc<Table>> {
+fn shown_table<'a>(
+    definition: &'a Definition,
+    source: &mut dyn Source,
+    names: &Names,
+) -> SqlResult<Option<&'a Arc<Table>>> {
     match definition {
-        Definition::Table(table) if is_shown(definition, names) => Some(table),
-        _ => None,
+        Definition::Table(table) if is_shown(definition, source, names)? => Ok(Some(table)),
+        _ => Ok(None),
     }
 }
 
@@ -55,11 +59,11 @@ fn target(source: &mut dyn Source, key: &ForeignKey) -> SqlResult<Option<Arc<Tab
 
 pub(super) fn table_constraints(
     definition: &Definition,
-    _source: &mut dyn Source,
+    source: &mut dyn Source,
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
-    let Some(table) = shown_table(definition, names) else { return Ok(()) };
+    let Some(table) = shown_table(definition, source, names)? else { return Ok(()) };
     let mut push = |constraint: &str, kind: &str, is_deferrable, is_deferred, nulls_distinct| {
         let mut row = Vec::from(three_names(names, table, constraint));
         row.extend(three_names(names, table, &table.name));
@@ -90,7 +94,7 @@ pub(super) fn key_column_usage(
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
-    let Some(table) = shown_table(definition, names) else { return Ok(()) };
+    let Some(table) = shown_table(definition, source, names)? else { return Ok(()) };
     for constraint in &table.constraints {
         // For each column its place in the key that a foreign key refers to.
         let (columns, in_unique) = match &constraint.kind {
@@ -127,7 +131,7 @@ pub(super) fn constraint_column_usage(
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
-    let Some(table) = shown_table(definition, names) else { return Ok(()) };
+    let Some(table) = shown_table(definition, source, names)? else { return Ok(()) };
     for constraint in &table.constraints {
         let (used, columns) = match &constraint.kind {
             ConstraintKind::Check(condition) => (Some(Arc::clone(table)), columns_of(table, condition)),
@@ -154,7 +158,7 @@ pub(super) fn constraint_table_usage(
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
-    let Some(table) = shown_table(definition, names) else { return Ok(()) };
+    let Some(table) = shown_table(definition, source, names)? else { return Ok(()) };
     for constraint in &table.constraints {
         let used = match &constraint.kind {
             ConstraintKind::Check(_) => None,
@@ -175,7 +179,7 @@ pub(super) fn referential_constraints(
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
-    let Some(table) = shown_table(definition, names) else { return Ok(()) };
+    let Some(table) = shown_table(definition, source, names)? else { return Ok(()) };
     for constraint in &table.constraints {
         let ConstraintKind::ForeignKey(key) = &constraint.kind else { continue };
         let mut row = Vec::from(three_names(names, table, &constraint.name));
@@ -201,7 +205,7 @@ pub(super) fn check_constraints(
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
-    let Some(table) = shown_table(definition, names) else { return Ok(()) };
+    let Some(table) = shown_table(definition, source, names)? else { return Ok(()) };
     let mut push = |constraint: &str, clause: &str| {
         let mut row = Vec::from(three_names(names, table, constraint));
         row.push(Datum::text(clause));

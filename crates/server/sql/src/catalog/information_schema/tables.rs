@@ -1,10 +1,11 @@
 //! `tables`, `views`, `sequences`, `schemata`.
 
-use seawall_values::{Datum, SqlResult, TypeReference};
+use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 
 use super::super::live::views::{definition_of, is_view};
 use super::super::live::{Rows, name, text_or_null};
 use super::super::names::Names;
+use super::super::numbers::PG_NAMESPACE;
 use super::super::source::Source;
 use super::super::{definition_text, heading, initial};
 use super::{TypeShape, is_shown, numeric_precision, yes_or_no};
@@ -19,7 +20,7 @@ pub(super) fn tables(
     let found = heading(definition);
     let is_relation =
         matches!(definition, Definition::Table(_) | Definition::View(_) | Definition::System(_));
-    if !is_relation || !is_shown(definition, names) {
+    if !is_relation || !is_shown(definition, source, names)? {
         return Ok(());
     }
     let temporary = source.asker().temporary_namespace;
@@ -49,11 +50,11 @@ pub(super) fn tables(
 /// No view can be written to.
 pub(super) fn views(
     definition: &Definition,
-    _source: &mut dyn Source,
+    source: &mut dyn Source,
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
-    if !is_view(definition) || !is_shown(definition, names) {
+    if !is_view(definition) || !is_shown(definition, source, names)? {
         return Ok(());
     }
     let found = heading(definition);
@@ -77,7 +78,7 @@ pub(super) fn sequences(
     rows: &mut Rows,
 ) -> SqlResult<()> {
     let Definition::Sequence(sequence) = definition else { return Ok(()) };
-    if !is_shown(definition, names) {
+    if !is_shown(definition, source, names)? {
         return Ok(());
     }
     if let Some((table, position)) = sequence.owned_by
@@ -104,15 +105,24 @@ pub(super) fn sequences(
     Ok(())
 }
 
-/// The schemas whose owner's role the user has.
+/// The schemas whose owner's role the user has, or that the user may use.
 pub(super) fn schemata(source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {
     let of_system = initial::initial_rows("pg_namespace").all().iter();
     let of_system = of_system.filter_map(|row| match (&row[1], &row[2]) {
         (Datum::Text(namespace), Datum::Oid(owner)) => Some((namespace.to_string(), *owner)),
         _ => None,
     });
-    let of_users = source.namespaces()?.into_iter().map(|namespace| (namespace.name, namespace.owner));
-    for (namespace, owner) in of_system.chain(of_users).filter(|(_, owner)| names.has_role(*owner)) {
+    let mut shown: Vec<(String, Oid)> = of_system.collect();
+    shown.retain(|(namespace, owner)| {
+        names.has_role(*owner) || ["pg_catalog", "information_schema"].contains(&namespace.as_str())
+    });
+    for namespace in source.namespaces()? {
+        let list = source.access_list((namespace.oid, PG_NAMESPACE, 0))?.unwrap_or_default();
+        if names.has_role(namespace.owner) || !list.held(names.rights()).is_none() {
+            shown.push((namespace.name, namespace.owner));
+        }
+    }
+    for (namespace, owner) in shown {
         rows.push_back(vec![
             name(&names.database),
             name(&namespace),

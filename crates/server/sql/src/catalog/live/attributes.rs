@@ -6,8 +6,10 @@ use seawall_values::{Datum, Oid, SqlResult, TypeReference, oid};
 use super::super::definition_text;
 use super::super::initial::value_of;
 use super::super::names::Names;
-use super::super::numbers::{column_default, column_number};
+use super::super::numbers::{PG_CLASS, column_default, column_number};
+use super::super::oid_of;
 use super::super::source::Source;
+use super::access::items;
 use super::{Live, Rows, Table, name};
 use crate::schema::{Column, Definition, Identity};
 
@@ -32,6 +34,7 @@ struct Attribute<'a> {
     of: TypeReference,
     number: i16,
     column: Option<&'a Column>,
+    access: Datum,
 }
 
 impl Attribute<'_> {
@@ -72,7 +75,7 @@ impl Attribute<'_> {
             Datum::Bool(true),
             Datum::Int4(0),
             typed("typcollation"),
-            Datum::Null,
+            self.access.clone(),
             Datum::Null,
             Datum::Null,
             Datum::Null,
@@ -87,12 +90,16 @@ impl Attribute<'_> {
 
 fn pg_attribute(
     definition: &Definition,
-    _source: &mut dyn Source,
-    _names: &Names,
+    source: &mut dyn Source,
+    names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
-    let mut push = |relation, name: &str, of, number, column| {
-        rows.push_back(Attribute { relation, name, of, number, column }.row());
+    let lists = source.access_lists(oid_of(definition), PG_CLASS)?;
+    let mut push = |relation, name: &str, of, number: i16, column| {
+        let list = lists.iter().find(|(known, _)| *known > 0 && i32::from(*known) == i32::from(number));
+        let is_whole = relation == oid_of(definition);
+        let access = list.filter(|_| is_whole).map_or(Datum::Null, |(_, list)| items(list, names));
+        rows.push_back(Attribute { relation, name, of, number, column, access }.row());
     };
     match definition {
         Definition::Table(table) => {

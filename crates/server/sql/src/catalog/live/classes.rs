@@ -1,10 +1,12 @@
 //! `pg_class`, `pg_namespace`, `pg_inherits`.
 
-use seawall_values::{Datum, Oid, SqlResult, oid};
+use seawall_values::{Datum, Oid, SqlResult};
 
 use super::super::names::Names;
-use super::super::numbers::{BTREE, HEAP, row_type};
+use super::super::numbers::{BTREE, HEAP, PG_CLASS, PG_NAMESPACE, row_type};
+use super::super::oid_of;
 use super::super::source::Source;
+use super::access::access_of;
 use super::{Live, Rows, Table, name, small, texts_or_null};
 use crate::schema::{ConstraintKind, Definition};
 
@@ -30,6 +32,7 @@ struct Class<'a> {
     is_temporary: bool,
     rows: Option<u64>,
     options: &'a [String],
+    access: Datum,
 }
 
 impl Class<'_> {
@@ -67,7 +70,7 @@ impl Class<'_> {
             Datum::Oid(0),
             Datum::Oid(0),
             Datum::Oid(0),
-            Datum::Null,
+            self.access.clone(),
             texts_or_null(self.options),
             Datum::Null,
         ]
@@ -83,9 +86,10 @@ impl Class<'_> {
 fn pg_class(
     definition: &Definition,
     source: &mut dyn Source,
-    _names: &Names,
+    names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
+    let access = access_of(source, names, (oid_of(definition), PG_CLASS, 0))?;
     match definition {
         Definition::Table(table) => {
             let is_check = |kind: &ConstraintKind| matches!(kind, ConstraintKind::Check(_));
@@ -109,6 +113,7 @@ fn pg_class(
                     is_temporary: table.is_temporary,
                     rows: source.statistics(table.oid)?.rows,
                     options: &table.options,
+                    access,
                 }
                 .row(),
             );
@@ -130,6 +135,7 @@ fn pg_class(
                         is_temporary: table.is_temporary,
                         rows: Some(0),
                         options: &[],
+                        access: Datum::Null,
                     }
                     .row(),
                 );
@@ -152,6 +158,7 @@ fn pg_class(
                 is_temporary: view.namespace == source.asker().temporary_namespace,
                 rows: None,
                 options: &[],
+                access,
             }
             .row(),
         ),
@@ -172,6 +179,7 @@ fn pg_class(
                 is_temporary: sequence.namespace == source.asker().temporary_namespace,
                 rows: Some(1),
                 options: &[],
+                access,
             }
             .row(),
         ),
@@ -184,18 +192,11 @@ fn pg_class(
 /// The schemas of users; `public` is one of them.
 fn pg_namespace(source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {
     for namespace in source.namespaces()? {
-        let privileges = (namespace.oid == super::super::numbers::PUBLIC).then(|| {
-            let owner = names.role(namespace.owner);
-            super::array(
-                oid::ACLITEM,
-                [Datum::text(format!("{owner}=UC/{owner}")), Datum::text(format!("=U/{owner}"))],
-            )
-        });
         rows.push_back(vec![
             Datum::Oid(namespace.oid),
             name(&namespace.name),
             Datum::Oid(namespace.owner),
-            privileges.unwrap_or_default(),
+            access_of(source, names, (namespace.oid, PG_NAMESPACE, 0))?,
         ]);
     }
     Ok(())

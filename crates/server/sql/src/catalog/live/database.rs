@@ -3,8 +3,9 @@
 use seawall_values::{Datum, SqlResult};
 
 use super::super::names::Names;
-use super::super::numbers::{BOOTSTRAP_ROLE, DATABASE, DEFAULT_TABLESPACE};
+use super::super::numbers::{BOOTSTRAP_ROLE, DATABASE, DEFAULT_TABLESPACE, PG_DATABASE};
 use super::super::source::Source;
+use super::access::access_of;
 use super::{Live, Rows, Table, name};
 
 pub(super) const TABLE: Table = &[("pg_database", Live::Once(pg_database))];
@@ -14,7 +15,7 @@ pub(in super::super) const UTF8: i32 = 6;
 /// What texts are ordered and classified by.
 pub(in super::super) const LOCALE: &str = "C.UTF-8";
 
-fn pg_database(_source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {
+fn pg_database(source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {
     rows.push_back(vec![
         Datum::Oid(DATABASE),
         name(&names.database),
@@ -31,7 +32,7 @@ fn pg_database(_source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlR
         Datum::text(LOCALE),
         Datum::Null,
         Datum::Null,
-        Datum::Null,
+        access_of(source, names, (DATABASE, PG_DATABASE, 0))?,
     ]);
     Ok(())
 }

@@ -17,9 +17,10 @@ use std::sync::Arc;
 
 use seawall_values::{Datum, Oid, SqlResult, TypeReference, oid};
 
-use crate::catalog::numbers::{BOOTSTRAP_ROLE, PG_CATALOG, PG_CLASS, PUBLIC};
+use crate::catalog::numbers::{BOOTSTRAP_ROLE, PG_CATALOG, PG_CLASS, PG_NAMESPACE, PUBLIC};
 use crate::catalog::source::{Asker, Comment, Namespace, Role, Setting, Source};
 use crate::catalog::{heading, oid_of};
+use crate::schema::privilege::{AccessItem, AccessList, ObjectKind, Privileges};
 use crate::schema::*;
 
 pub(super) const S: Oid = 16384;
@@ -220,6 +221,7 @@ impl Schema {
         Schema {
             asker: Asker {
                 user: BOOTSTRAP_ROLE,
+                is_superuser: true,
                 session_user: BOOTSTRAP_ROLE,
                 database: "postgres".to_owned(),
                 search_path: vec![PG_CATALOG, PUBLIC],
@@ -304,6 +306,18 @@ impl Source for Schema {
 
     fn roles(&mut self) -> SqlResult<Vec<Role>> {
         Ok(vec![role(BOOTSTRAP_ROLE, &self.owner_name, true), role(ALICE, "alice", false)])
+    }
+
+    /// As a new database has it for `public`.
+    fn access_list(&mut self, place: (Oid, Oid, u16)) -> SqlResult<Option<AccessList>> {
+        let item = |grantee, privileges| AccessItem {
+            grantee,
+            grantor: 6171,
+            privileges,
+            grantable: Privileges::NONE,
+        };
+        let items = vec![item(6171, ObjectKind::Schema.privileges()), item(0, Privileges::USAGE)];
+        Ok((place == (PUBLIC, PG_NAMESPACE, 0)).then_some(AccessList { items }))
     }
 
     fn comments(&mut self, object: Option<Oid>) -> SqlResult<Vec<Comment>> {

@@ -9,13 +9,16 @@ use super::super::statement::ObjectName;
 use super::super::statement::definition::{
     AlterRelation, AlterSchema, AlterSequence, AlterSetting, Definition, RelationAction,
 };
-use super::{role, role_name, sequence, unsupported};
+use super::{grant, role, role_name, sequence, unsupported};
 use crate::schema::define::requests::RelationKind;
 
 /// After `ALTER`.
 pub(super) fn alter(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     if reader.is_words(&["user", "mapping"]) {
         return Err(unsupported(reader, "ALTER"));
+    }
+    if reader.take(&["default", "privileges"]) {
+        return grant::default_privileges(reader);
     }
     let words = ["table", "view", "index", "sequence", "schema", "role", "user", "group", "database"];
     match reader.take_one_of(&words).ok_or_else(|| unsupported(reader, "ALTER"))? {

@@ -12,6 +12,10 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     if reader.is_words(&["user", "mapping"]) {
         return Err(unsupported(reader, "DROP"));
     }
+    if reader.take(&["owned", "by"]) {
+        let owners = reader.list(role_name)?;
+        return Ok(Definition::DropOwned { owners, behavior: behavior(reader) });
+    }
     let words = ["table", "view", "sequence", "index", "schema", "role", "user", "group"];
     let word = reader.take_one_of(&words).ok_or_else(|| unsupported(reader, "DROP"))?;
     if word == "index" {

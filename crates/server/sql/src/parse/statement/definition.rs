@@ -6,6 +6,7 @@ use sqlparser::ast::{DataType, Expr};
 use super::super::text::Text;
 use super::{Dml, ObjectName};
 use crate::schema::define::requests::{Behavior, RelationKind, SettingChange};
+use crate::schema::privilege::ObjectKind;
 use crate::schema::{Identity, ReferentialAction};
 
 /// A statement that defines something.
@@ -58,6 +59,68 @@ pub(crate) enum Definition {
         members: Vec<RoleName>,
         only_admin: bool,
     },
+    ChangePrivileges(ChangePrivileges),
+    /// `DROP OWNED BY`.
+    DropOwned {
+        owners: Vec<RoleName>,
+        behavior: Behavior,
+    },
+    /// `REASSIGN OWNED BY .. TO ..`.
+    ReassignOwned {
+        owners: Vec<RoleName>,
+        to: RoleName,
+    },
+}
+
+/// `GRANT` and `REVOKE` of privileges, and `ALTER DEFAULT PRIVILEGES`.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangePrivileges {
+    /// `GRANT`, not `REVOKE`.
+    pub(crate) is_grant: bool,
+    /// `WITH GRANT OPTION`, `GRANT OPTION FOR`.
+    pub(crate) is_of_option: bool,
+    /// Empty: all that the objects have.
+    pub(crate) privileges: Vec<PrivilegeWord>,
+    pub(crate) objects: PrivilegedObjects,
+    pub(crate) grantees: Vec<Grantee>,
+    pub(crate) behavior: Behavior,
+}
+
+/// A privilege as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PrivilegeWord {
+    /// `None`: `ALL`, of columns.
+    pub(crate) word: Option<String>,
+    /// The columns that it is about; none: the object.
+    pub(crate) columns: Vec<String>,
+}
+
+/// What privileges are granted on.
+#[derive(Clone, Debug)]
+pub(crate) enum PrivilegedObjects {
+    /// `ON [TABLE]`: tables, views and sequences.
+    Relations(Vec<ObjectName>),
+    Sequences(Vec<ObjectName>),
+    Schemas(Vec<String>),
+    Databases(Vec<String>),
+    /// `ON ALL .. IN SCHEMA`.
+    AllIn(ObjectKind, Vec<String>),
+    New(NewObjects),
+}
+
+/// Objects that are made later: those of roles (none: of the user), in schemas (none: in all).
+#[derive(Clone, Debug)]
+pub(crate) struct NewObjects {
+    pub(crate) roles: Vec<RoleName>,
+    pub(crate) schemas: Vec<String>,
+    pub(crate) kind: ObjectKind,
+}
+
+/// The role that gets or loses privileges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Grantee {
+    Public,
+    Role(RoleName),
 }
 
 /// A role as statements name it.
@@ -456,6 +519,13 @@ impl Definition {
             Definition::Comment { .. } => "COMMENT",
             Definition::GrantRoles { .. } => "GRANT ROLE",
             Definition::RevokeRoles { .. } => "REVOKE ROLE",
+            Definition::ChangePrivileges(change) => match (&change.objects, change.is_grant) {
+                (PrivilegedObjects::New(_), _) => "ALTER DEFAULT PRIVILEGES",
+                (_, true) => "GRANT",
+                (_, false) => "REVOKE",
+            },
+            Definition::DropOwned { .. } => "DROP OWNED",
+            Definition::ReassignOwned { .. } => "REASSIGN OWNED",
         }
     }
 }

@@ -51,7 +51,10 @@ impl Definer<'_> {
                 })?;
                 (found, PG_CONSTRAINT, 0)
             }
-            Commented::Namespace(oid) => (*oid, PG_NAMESPACE, 0),
+            Commented::Namespace(oid) => {
+                self.require_owner_of_schema(*oid)?;
+                (*oid, PG_NAMESPACE, 0)
+            }
             Commented::Role(oid) => (*oid, PG_AUTHID, 0),
             Commented::Database => (DATABASE, PG_DATABASE, 0),
         };

@@ -9,6 +9,7 @@ use super::dependents::Object;
 use super::requests::{Behavior, DropRelations, RelationKind, RelationName};
 use super::{Definer, kind_of};
 use crate::catalog::names::quoted;
+use crate::catalog::numbers::PG_CLASS;
 use crate::schema::{Column, ConstraintKind, Definition, RowKey, Table};
 use crate::storage::engine_error::EngineResult;
 
@@ -250,7 +251,8 @@ impl Definer<'_> {
         };
         let (store, transaction) = (self.tables.store, &mut *self.tables.transaction);
         store.remove_dependencies(transaction, table, Some(column))?;
-        store.put_comment(transaction, (table, crate::catalog::numbers::PG_CLASS, column), None)?;
+        store.put_comment(transaction, (table, PG_CLASS, column), None)?;
+        store.put_access_list(transaction, (table, PG_CLASS, column), None)?;
         self.put_changed(changed, &old).map(drop)
     }
 

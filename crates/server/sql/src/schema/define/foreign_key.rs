@@ -91,6 +91,7 @@ impl Definer<'_> {
         }
         let columns = columns_of(table, &key.columns)?;
         let (target_columns, index) = target_of(&target, &key.target_columns)?;
+        self.require_references(&target, &target_columns)?;
         if columns.len() != target_columns.len() {
             let message = "number of referencing and referenced columns for foreign key disagree";
             return Err(SqlError::new(SqlState::INVALID_FOREIGN_KEY, message));

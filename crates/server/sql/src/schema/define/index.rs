@@ -8,7 +8,9 @@ use super::names::joined;
 use super::requests::{NewConstraint, NewIndex, NewIndexKey, NewKey};
 use super::{Definer, find_column};
 use crate::catalog::definition_text::system_type;
-use crate::schema::{Constraint, ConstraintKind, Index, IndexKey, IndexedValue, KeyColumn, RowKey, Table};
+use crate::schema::{
+    Constraint, ConstraintKind, Definition, Index, IndexKey, IndexedValue, KeyColumn, RowKey, Table,
+};
 use crate::storage::TableLockMode;
 use crate::storage::engine_error::EngineResult;
 use crate::storage::index_entry::{Entry, IndexLayout};
@@ -46,9 +48,10 @@ impl Definer<'_> {
     /// `CREATE INDEX`. `None`: it was there (`IF NOT EXISTS`).
     ///
     /// # Errors
-    /// `42P07`, `42703`, `42704`, `54011`; `23505`: two rows have one key; what the engine says.
+    /// `42501`, `42P07`, `42703`, `42704`, `54011`; `23505`: two rows have one key; what the engine says.
     pub fn create_index(&mut self, request: &NewIndex) -> SqlResult<Option<Arc<Index>>> {
         let table = self.table_locked(request.table, TableLockMode::Share)?;
+        self.require_owner(&Definition::Table(Arc::clone(&table)))?;
         let name = match &request.name {
             Some(name) => name.clone(),
             None => self.index_name(&table, &request.keys, &request.included)?,

@@ -5,7 +5,9 @@ use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 use super::Definer;
 use super::dependents::Object;
 use super::requests::{Behavior, DropNamed, NewNamespace};
+use crate::catalog::numbers::PG_NAMESPACE;
 use crate::catalog::source::Namespace;
+use crate::schema::privilege::ObjectKind;
 use crate::schema::store::is_system_namespace;
 
 fn no_such_schema(name: &str) -> Box<SqlError> {
@@ -40,6 +42,7 @@ impl Definer<'_> {
         let (oid, owner) = (store.new_oid()?, request.owner.unwrap_or(self.owner));
         let namespace = Namespace { oid, name: request.name.clone(), owner };
         store.put_namespace(self.tables.transaction, &namespace, None)?;
+        self.give_default_access(ObjectKind::Schema, (oid, PG_NAMESPACE, 0), 0)?;
         Ok(Some(oid))
     }
 
@@ -61,7 +64,13 @@ impl Definer<'_> {
     pub fn give_schema(&mut self, name: &str, owner: Oid) -> SqlResult<()> {
         let old = self.schema_to_change(name)?;
         let given = Namespace { owner, ..old.clone() };
+        self.give_access(old.oid, PG_NAMESPACE, old.owner, owner)?;
         self.tables.store.put_namespace(self.tables.transaction, &given, Some(&old))
+    }
+
+    pub(super) fn require_owner_of_schema(&mut self, oid: Oid) -> SqlResult<()> {
+        let name = self.tables.store.namespace_name(self.tables.transaction, oid)?;
+        self.schema_to_change(&name).map(drop)
     }
 
     fn schema_to_change(&mut self, name: &str) -> SqlResult<Namespace> {

@@ -7,6 +7,7 @@ use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 use super::requests::RelationKind;
 use super::{Definer, kind_of};
 use crate::catalog::heading;
+use crate::catalog::numbers::PG_CLASS;
 use crate::schema::store::is_system_namespace;
 use crate::schema::{Definition, Index, Sequence, Table, View};
 
@@ -170,16 +171,13 @@ impl Definer<'_> {
     /// `42501`; `0A000`: a sequence has the owner of its table.
     pub fn give_relation(&mut self, oid: Oid, owner: Oid) -> SqlResult<()> {
         let definition = self.own_relation(oid)?;
-        if !self.has_role(owner)? {
-            let role = self.tables.store.role(self.tables.transaction, owner)?;
-            let message =
-                format!("must be member of role \"{}\"", role.map(|role| role.name).unwrap_or_default());
-            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
-        }
+        self.require_role(owner)?;
         let store = self.tables.store;
+        self.give_access(oid, PG_CLASS, heading(&definition).owner, owner)?;
         match definition {
             Definition::Table(old) => {
                 for sequence in self.sequences_of(old.oid)? {
+                    self.give_access(sequence.oid, PG_CLASS, sequence.owner, owner)?;
                     let given = Sequence { owner, ..sequence.clone() };
                     store.put_sequence(self.tables.transaction, given, Some(&sequence))?;
                 }

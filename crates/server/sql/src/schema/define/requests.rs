@@ -2,6 +2,7 @@
 
 use seawall_values::{Datum, Oid, TypeReference};
 
+use crate::schema::privilege::{ObjectKind, Privileges};
 use crate::schema::{Identity, IndexedValue, ReferentialAction};
 
 /// What happens to objects that depend on one that goes.
@@ -426,4 +427,47 @@ pub enum Commented {
     Role(Oid),
     /// The database.
     Database,
+}
+
+/// `GRANT` and `REVOKE` of privileges, and `ALTER DEFAULT PRIVILEGES`.
+#[derive(Clone, Debug)]
+pub struct ChangeOfPrivileges {
+    /// `GRANT`, not `REVOKE`.
+    pub is_grant: bool,
+    /// `WITH GRANT OPTION`, `GRANT OPTION FOR`.
+    pub is_of_option: bool,
+    /// Privileges, and columns that they are about (none: the object); empty: all that the objects have.
+    pub privileges: Vec<WrittenPrivilege>,
+    /// On what.
+    pub objects: Vec<PrivilegedObject>,
+    /// The roles that get or lose them; 0: all roles.
+    pub grantees: Vec<Oid>,
+    /// What `REVOKE` does about privileges that were granted on.
+    pub behavior: Behavior,
+}
+
+/// A privilege of `GRANT` and `REVOKE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenPrivilege {
+    /// `None`: `ALL`, of columns.
+    pub privilege: Option<Privileges>,
+    /// The columns that it is about; none: the object.
+    pub columns: Vec<String>,
+}
+
+/// An object that privileges are granted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrivilegedObject {
+    /// A table, view or sequence.
+    Relation(Oid),
+    /// A sequence: another relation is refused.
+    Sequence(Oid),
+    /// A schema.
+    Schema(Oid),
+    /// The database.
+    Database,
+    /// All relations of a kind in a schema.
+    AllIn(ObjectKind, Oid),
+    /// Objects of a kind that a role makes later, in a schema or (0) in any.
+    New(Oid, Oid, ObjectKind),
 }

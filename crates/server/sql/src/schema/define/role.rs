@@ -6,13 +6,13 @@ use super::Definer;
 use super::dependents::Object;
 use super::requests::{DropNamed, NewRole, RoleOptions, SettingChange};
 use crate::catalog::heading;
-use crate::catalog::numbers::BOOTSTRAP_ROLE;
+use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE_OWNER};
 use crate::catalog::source::Role;
 use crate::session::Notice;
 
 /// Owned objects that the refusal of `DROP ROLE` names.
 const NAMED_MAX: usize = 100;
-const INVALID_GRANT_OPERATION: SqlState = SqlState::new(b"0LP01");
+pub(super) const INVALID_GRANT_OPERATION: SqlState = SqlState::new(b"0LP01");
 
 fn denied(message: impl Into<String>) -> Box<SqlError> {
     SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
@@ -24,6 +24,19 @@ fn check_name(name: &str) -> SqlResult<()> {
         return Err(reserved().with_detail("Role names starting with \"pg_\" are reserved."));
     }
     if name == "public" || name == "none" { Err(reserved()) } else { Ok(()) }
+}
+
+/// Whether every database has the role.
+fn is_of_system(role: &Role) -> bool {
+    role.name.starts_with("pg_")
+}
+
+fn check_is_not_of_system(role: &Role, detail: &str) -> SqlResult<()> {
+    if !is_of_system(role) {
+        return Ok(());
+    }
+    let message = format!("role name \"{}\" is reserved", role.name);
+    Err(SqlError::new(SqlState::RESERVED_NAME, message).with_detail(detail))
 }
 
 fn with_options(role: Role, options: &RoleOptions) -> Role {
@@ -115,6 +128,7 @@ impl Definer<'_> {
     /// `42704`, `42501`.
     pub fn alter_role(&mut self, oid: Oid, options: &RoleOptions) -> SqlResult<()> {
         let old = self.role_to_change(oid)?;
+        check_is_not_of_system(&old, "Cannot alter reserved roles.")?;
         let only_password =
             RoleOptions { password: options.password.clone(), ..RoleOptions::default() } == *options;
         if !(only_password && oid == self.owner) {
@@ -139,6 +153,7 @@ impl Definer<'_> {
     /// `42704`, `42710`, `42939`, `42501`.
     pub fn rename_role(&mut self, oid: Oid, to: &str) -> SqlResult<()> {
         let old = self.role_to_change(oid)?;
+        check_is_not_of_system(&old, "Role names starting with \"pg_\" are reserved.")?;
         check_name(to)?;
         self.require_right_over_roles(&RoleOptions::default(), "permission denied to rename role", "rename")?;
         if oid == self.owner {
@@ -163,10 +178,15 @@ impl Definer<'_> {
                 }
                 return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
             };
+            if is_of_system(&role) {
+                let message =
+                    format!("cannot drop role {name} because it is required by the database system");
+                return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message));
+            }
             if role.oid == self.owner {
                 return Err(SqlError::new(SqlState::OBJECT_IN_USE, "current user cannot be dropped"));
             }
-            self.check_owns_nothing(&role)?;
+            self.check_is_unused(&role)?;
             for other in self.tables.store.roles(self.tables.transaction)? {
                 if other.member_of.iter().any(|(of, _)| *of == role.oid) {
                     let mut changed = other.clone();
@@ -180,7 +200,8 @@ impl Definer<'_> {
         Ok(())
     }
 
-    fn check_owns_nothing(&mut self, role: &Role) -> SqlResult<()> {
+    /// `2BP01` if the role owns something, or has been granted something.
+    fn check_is_unused(&mut self, role: &Role) -> SqlResult<()> {
         let store = self.tables.store;
         let mut lines = Vec::new();
         if role.oid == BOOTSTRAP_ROLE {
@@ -198,9 +219,18 @@ impl Definer<'_> {
                 lines.push(format!("owner of {}", self.described(Object::Relation(after))?));
             }
         }
+        for (place, _) in store.access_lists_naming(self.tables.transaction, role.oid)? {
+            lines.extend(self.described_access(place, role.oid)?);
+        }
+        for ((owner, namespace, kind), list) in store.all_default_access(self.tables.transaction)? {
+            if owner == role.oid || list.names(role.oid) {
+                lines.push(self.described_default(owner, namespace, kind, owner == role.oid)?);
+            }
+        }
         if lines.is_empty() {
             return Ok(());
         }
+        lines.truncate(NAMED_MAX);
         let message = format!("role \"{}\" cannot be dropped because some objects depend on it", role.name);
         Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message).with_detail(lines.join("\n")))
     }
@@ -213,8 +243,15 @@ impl Definer<'_> {
         for role in roles {
             let role = self.role_to_change(*role)?;
             self.require_admin(&role)?;
+            if role.oid == DATABASE_OWNER {
+                let message = format!("role \"{}\" cannot have explicit members", role.name);
+                return Err(SqlError::new(INVALID_GRANT_OPERATION, message));
+            }
             for member in members {
                 let old = self.role_to_change(*member)?;
+                if is_of_system(&old) {
+                    return Err(SqlError::unsupported(format!("GRANT of a role to role \"{}\"", old.name)));
+                }
                 if old.oid == role.oid || self.is_member(role.oid, old.oid)? {
                     let message = format!("role \"{}\" is a member of role \"{}\"", role.name, old.name);
                     return Err(SqlError::new(INVALID_GRANT_OPERATION, message));

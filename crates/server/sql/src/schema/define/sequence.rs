@@ -4,6 +4,8 @@ use seawall_values::{Oid, SqlError, SqlResult, SqlState, oid};
 
 use super::requests::{NewSequence, SequenceOptions};
 use super::{Definer, column_number};
+use crate::catalog::numbers::PG_CLASS;
+use crate::schema::privilege::ObjectKind;
 use crate::schema::sequence::SequencePosition;
 use crate::schema::{Definition, Sequence};
 
@@ -111,6 +113,7 @@ impl Definer<'_> {
         if let Some(owner) = request.options.owned_by {
             self.set_owned_by(oid, owner)?;
         }
+        self.give_default_access(ObjectKind::Sequence, (oid, PG_CLASS, 0), request.namespace)?;
         Ok(Some(oid))
     }
 

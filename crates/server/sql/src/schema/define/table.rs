@@ -8,7 +8,8 @@ use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, o
 
 use super::requests::{Expression, NewColumn, NewConstraint, NewConstraintKind, NewTable, SequenceOptions};
 use super::{Definer, column_number};
-use crate::catalog::numbers::relation_of_type;
+use crate::catalog::numbers::{PG_CLASS, relation_of_type};
+use crate::schema::privilege::ObjectKind;
 use crate::schema::{Column, Identity, RowKey, Sequence, Table};
 use crate::storage::engine_error::EngineResult;
 
@@ -59,6 +60,7 @@ impl Definer<'_> {
         for constraint in request.constraints.iter().filter(is_foreign) {
             table = self.add_constraint_to(&table, constraint)?;
         }
+        self.give_default_access(ObjectKind::Table, (oid, PG_CLASS, 0), table.namespace)?;
         Ok(Some(table))
     }
 
@@ -120,6 +122,7 @@ impl Definer<'_> {
         store.put_sequence(self.tables.transaction, sequence.clone(), None)?;
         let on = (table.oid, column_number(position));
         store.put_dependency(self.tables.transaction, (sequence.oid, 0), on)?;
+        self.give_default_access(ObjectKind::Sequence, (sequence.oid, PG_CLASS, 0), table.namespace)?;
         Ok(sequence)
     }
 

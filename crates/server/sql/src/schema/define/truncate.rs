@@ -6,14 +6,16 @@ use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::Definer;
 use super::requests::{Behavior, Truncate};
-use crate::schema::{Definition, Sequence, Table};
+use crate::catalog::numbers::PG_CLASS;
+use crate::schema::privilege::{ObjectKind, Privileges};
+use crate::schema::{Sequence, Table};
 use crate::storage::engine_error::EngineResult;
 
 impl Definer<'_> {
     /// `TRUNCATE`.
     ///
     /// # Errors
-    /// `0A000`: another table refers to one of them; `55006`.
+    /// `0A000`: another table refers to one of them; `55006`, `42501`.
     pub fn truncate(&mut self, request: &Truncate) -> SqlResult<()> {
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for oid in &request.tables {
@@ -37,7 +39,9 @@ impl Definer<'_> {
             next += 1;
         }
         for table in &tables {
-            self.require_owner(&Definition::Table(Arc::clone(table)))?;
+            let (place, refused) = ((table.oid, PG_CLASS, 0), format!("table {}", table.name));
+            let wanted = Privileges::TRUNCATE;
+            self.require_privilege(ObjectKind::Table, place, table.owner, wanted, &refused)?;
             self.check_no_events(table, "TRUNCATE")?;
             self.truncate_storage(table)?;
             if request.restarts_identity {

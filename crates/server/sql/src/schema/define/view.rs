@@ -5,6 +5,8 @@ use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 use super::Definer;
 use super::requests::NewView;
 use crate::catalog::definition_text::system_type;
+use crate::catalog::numbers::PG_CLASS;
+use crate::schema::privilege::ObjectKind;
 use crate::schema::{Definition, View};
 
 impl Definer<'_> {
@@ -49,6 +51,9 @@ impl Definer<'_> {
             search_path: request.search_path.clone(),
         };
         store.put_view(self.tables.transaction, view, old.as_deref())?;
+        if old.is_none() {
+            self.give_default_access(ObjectKind::Table, (oid, PG_CLASS, 0), request.namespace)?;
+        }
         store.remove_dependencies(self.tables.transaction, oid, None)?;
         for (on, column) in request.uses.iter().copied() {
             if crate::catalog::relation(on).is_none() {

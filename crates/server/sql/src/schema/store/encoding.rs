@@ -16,6 +16,7 @@ use std::sync::Arc;
 use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 
 use crate::catalog::source::{Namespace, Role};
+use crate::schema::privilege::{AccessItem, AccessList, Privileges};
 use crate::schema::{
     Column, Constraint, ConstraintKind, ForeignKey, Identity, Index, IndexKey, IndexedValue, KeyColumn,
     ReferentialAction, RowKey, Sequence, Table, View,
@@ -83,6 +84,8 @@ stored! {
     }
     TypeReference { oid, modifier }
     Namespace { oid, name, owner }
+    AccessItem { grantee, grantor, privileges, grantable }
+    AccessList { items }
     Role {
         oid, name, is_superuser, inherits, creates_roles, creates_databases, can_log_in, replicates, bypasses_row_security,
         connection_limit, password, valid_until, settings, member_of,
@@ -125,6 +128,17 @@ impl Stored for bool {
             1 => Ok(true),
             _ => Err(damaged("a boolean is neither true nor false")),
         }
+    }
+}
+
+/// Bits, in the order of `Privileges::ALL`.
+impl Stored for Privileges {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        self.bits().write(out)
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<Privileges> {
+        Privileges::from_bits(u16::read(reader)?).ok_or_else(|| damaged("no such privilege"))
     }
 }
 

@@ -1,11 +1,14 @@
 //! Names to definitions, along a search path.
 
+use std::sync::Arc;
+
 use seawall_engine::Transaction;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::{SchemaStore, is_system_namespace};
 use crate::catalog;
-use crate::catalog::numbers::PG_CATALOG;
+use crate::catalog::numbers::{PG_CATALOG, PG_NAMESPACE};
+use crate::schema::privilege::{ObjectKind, Privileges, Rights};
 use crate::schema::{Definition, Definitions};
 
 /// Where names without a schema are looked up.
@@ -18,25 +21,29 @@ pub struct SearchPath {
     pub temporary: Oid,
     /// Where new relations are made: the first schema that the setting names and that exists.
     pub creation: Option<Oid>,
+    /// With whose rights names are looked up; `None`: the server's own.
+    pub rights: Option<Arc<Rights>>,
 }
 
 impl SearchPath {
-    /// The path that `search_path` names. Schemas that do not exist are left out.
+    /// The path that `search_path` names. Schemas that do not exist, or that the role must not use, are left out.
     ///
     /// # Errors
     /// What the engine says.
     pub fn of(
         names: &[String],
         user: &str,
+        rights: Option<Arc<Rights>>,
         temporary: Oid,
         store: &SchemaStore,
         transaction: &mut Transaction,
     ) -> SqlResult<SearchPath> {
-        let mut path = SearchPath { namespaces: Vec::new(), temporary, creation: None };
+        let mut path = SearchPath { namespaces: Vec::new(), temporary, creation: None, rights };
         for name in names {
             let name = if name == "$user" { user } else { name };
             if let Some(oid) = path.namespace(store, transaction, name)?
                 && !path.namespaces.contains(&oid)
+                && path.may_use(store, transaction, oid)?
             {
                 path.creation = path.creation.or(Some(oid));
                 path.namespaces.push(oid);
@@ -49,6 +56,19 @@ impl SearchPath {
             path.namespaces.insert(0, temporary);
         }
         Ok(path)
+    }
+
+    /// Whether objects of a schema may be named.
+    fn may_use(&self, store: &SchemaStore, transaction: &mut Transaction, oid: Oid) -> SqlResult<bool> {
+        let Some(rights) = &self.rights else { return Ok(true) };
+        if rights.is_superuser() || oid == self.temporary || is_system_namespace(oid) {
+            return Ok(true);
+        }
+        let Some(found) = store.namespace(transaction, oid)? else { return Ok(false) };
+        let place = (oid, PG_NAMESPACE, 0);
+        let kind = ObjectKind::Schema;
+        let held = store.privileges_held(transaction, rights, kind, place, found.owner)?;
+        Ok(held.has(Privileges::USAGE))
     }
 
     /// The number of the schema with this name; `pg_temp` is the session's own.
@@ -107,6 +127,16 @@ impl Definitions for SchemaReader<'_> {
         };
         let namespace = self.path.namespace(self.store, self.transaction, schema)?.ok_or_else(missing)?;
         self.relation_in(namespace, name)
+    }
+
+    fn check_may_use(&mut self, schema: &str) -> SqlResult<()> {
+        match self.path.namespace(self.store, self.transaction, schema)? {
+            Some(oid) if !self.path.may_use(self.store, self.transaction, oid)? => {
+                let message = format!("permission denied for schema {schema}");
+                Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn relation_by_oid(&mut self, oid: Oid) -> SqlResult<Option<Definition>> {

@@ -100,26 +100,29 @@ impl SchemaStore {
         self.delete(transaction, &rows::namespace(namespace.oid))
     }
 
-    /// The role with this name.
+    /// The role with this name, also one whose name begins with `pg_`.
     ///
     /// # Errors
     /// What the engine says.
     pub fn role_named(&self, transaction: &mut Transaction, name: &str) -> SqlResult<Option<Role>> {
         match self.number_at(transaction, &rows::role_name(name))? {
             Some(oid) => self.role(transaction, oid),
-            None => Ok(None),
+            None => Ok(crate::catalog::system_role(|_, known| known == name)),
         }
     }
 
-    /// The role with this number.
+    /// The role with this number, also one whose name begins with `pg_`.
     ///
     /// # Errors
     /// What the engine says.
     pub fn role(&self, transaction: &mut Transaction, oid: Oid) -> SqlResult<Option<Role>> {
-        self.get(transaction, &rows::role(oid))?.map(|bytes| encoding::decode(&bytes)).transpose()
+        match self.get(transaction, &rows::role(oid))? {
+            Some(bytes) => encoding::decode(&bytes).map(Some),
+            None => Ok(crate::catalog::system_role(|known, _| known == oid)),
+        }
     }
 
-    /// All roles.
+    /// All roles but those whose names begin with `pg_`.
     ///
     /// # Errors
     /// What the engine says.
@@ -272,11 +275,13 @@ impl SchemaStore {
         Ok(())
     }
 
-    /// Forgets the comments of an object, and what it depends on.
+    /// Forgets the comments of an object, its access lists, and what it depends on.
     pub(in crate::schema) fn remove_object(&self, transaction: &mut Transaction, oid: Oid) -> SqlResult<()> {
         self.remove_dependencies(transaction, oid, None)?;
-        for (key, _) in self.rows(transaction, &rows::comments(Some(oid)))? {
-            self.delete(transaction, &key)?;
+        for prefix in [rows::comments(Some(oid)), rows::access_of_number(oid)] {
+            for (key, _) in self.rows(transaction, &prefix)? {
+                self.delete(transaction, &key)?;
+            }
         }
         Ok(())
     }

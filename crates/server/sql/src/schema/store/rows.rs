@@ -20,6 +20,9 @@
 //! |   13 | 0 and the key of a row of 12, or 1 and that   | empty: that row is removed, or that table dropped, when the    |
 //! |      | of a row of `sql.sequences`, or 2 and the     | database is opened                                             |
 //! |      | name of a table of the engine                 |                                                                |
+//! |   14 | number of an object, of its class, column (2) | its access list                                                |
+//! |   15 | number of a role, of a schema or 0, letter of | the access list of new objects                                 |
+//! |      | a kind of objects as in `pg_default_acl` (1)  |                                                                |
 //!
 //! Numbers in values are four bytes, little-endian; those of 12 have eight.
 
@@ -38,6 +41,8 @@ const SETTINGS: u8 = 10;
 const CONSTRAINT: u8 = 11;
 const COUNTER: u8 = 12;
 const DISCARDED: u8 = 13;
+const ACCESS: u8 = 14;
+const DEFAULT_ACCESS: u8 = 15;
 
 fn by_number(section: u8, oid: Oid) -> Vec<u8> {
     let mut key = vec![section];
@@ -124,7 +129,11 @@ pub(super) fn places(key: &[u8]) -> Option<(Place, Place)> {
 }
 
 pub(super) fn comment(object: Oid, class: Oid, column: u16) -> Vec<u8> {
-    let mut key = by_number(COMMENT, object);
+    of_column(COMMENT, object, class, column)
+}
+
+fn of_column(section: u8, object: Oid, class: Oid, column: u16) -> Vec<u8> {
+    let mut key = by_number(section, object);
     key.extend_from_slice(&class.to_be_bytes());
     key.extend_from_slice(&column.to_be_bytes());
     key
@@ -135,11 +144,48 @@ pub(super) fn comments(object: Option<Oid>) -> Vec<u8> {
     object.map_or_else(|| vec![COMMENT], |object| by_number(COMMENT, object))
 }
 
-/// The object, its class and its column.
+/// The object, its class and its column, of the key of a comment or of an access list.
 pub(super) fn commented(key: &[u8]) -> Option<(Oid, Oid, u16)> {
     let oid = |at: usize| key.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
     let column = key.get(9..11)?.try_into().ok().map(u16::from_be_bytes);
     Some((oid(1)?, oid(5)?, column?))
+}
+
+pub(super) fn access(object: Oid, class: Oid, column: u16) -> Vec<u8> {
+    of_column(ACCESS, object, class, column)
+}
+
+/// Access lists of an object and of its columns.
+pub(super) fn access_of(object: Oid, class: Oid) -> Vec<u8> {
+    let mut key = by_number(ACCESS, object);
+    key.extend_from_slice(&class.to_be_bytes());
+    key
+}
+
+/// Access lists of everything that has this number.
+pub(super) fn access_of_number(object: Oid) -> Vec<u8> {
+    by_number(ACCESS, object)
+}
+
+pub(super) fn all_access() -> Vec<u8> {
+    vec![ACCESS]
+}
+
+pub(super) fn default_access(role: Oid, namespace: Oid, letter: u8) -> Vec<u8> {
+    let mut key = by_number(DEFAULT_ACCESS, role);
+    key.extend_from_slice(&namespace.to_be_bytes());
+    key.push(letter);
+    key
+}
+
+pub(super) fn all_default_access() -> Vec<u8> {
+    vec![DEFAULT_ACCESS]
+}
+
+/// The role, schema and letter of a key of default privileges.
+pub(super) fn default_accessed(key: &[u8]) -> Option<(Oid, Oid, u8)> {
+    let oid = |at: usize| key.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+    Some((oid(1)?, oid(5)?, *key.get(9)?))
 }
 
 pub(super) fn settings(database: Oid, role: Oid) -> Vec<u8> {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use seawall_engine::Transaction;
 use seawall_values::{Oid, SqlResult};
 
-use super::SchemaStore;
+use super::{SchemaStore, letter_of_kind};
 use crate::catalog::source::{
     Activity, Asker, Comment, HeldLock, Namespace, OpenCursor, PreparedStatement, PreparedTransaction, Role,
     Setting, Source, Statistics,
 };
+use crate::schema::privilege::AccessList;
 use crate::schema::{Definition, Table};
 use crate::storage::engine_error::EngineResult;
 
@@ -98,6 +99,19 @@ impl Source for StoreSource<'_> {
 
     fn roles(&mut self) -> SqlResult<Vec<Role>> {
         self.store.roles(self.transaction)
+    }
+
+    fn access_list(&mut self, place: (Oid, Oid, u16)) -> SqlResult<Option<AccessList>> {
+        self.store.access_list(self.transaction, place)
+    }
+
+    fn access_lists(&mut self, object: Oid, class: Oid) -> SqlResult<Vec<(u16, AccessList)>> {
+        self.store.access_lists(self.transaction, object, class)
+    }
+
+    fn default_access(&mut self) -> SqlResult<Vec<(Oid, Oid, u8, AccessList)>> {
+        let all = self.store.all_default_access(self.transaction)?.into_iter();
+        Ok(all.map(|((role, schema, kind), list)| (role, schema, letter_of_kind(kind), list)).collect())
     }
 
     fn comments(&mut self, object: Option<Oid>) -> SqlResult<Vec<Comment>> {

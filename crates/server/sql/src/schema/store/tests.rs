@@ -131,7 +131,7 @@ fn definitions_are_read_as_they_were_written_also_after_an_open() {
     let database = Database::open(directory.path().join("bank"), Options::default()).unwrap();
     let store = SchemaStore::open(&database, "postgres").unwrap();
     let mut transaction = database.begin();
-    let path = SearchPath::of(&["public".to_owned()], "u", 0, &store, &mut transaction).unwrap();
+    let path = SearchPath::of(&["public".to_owned()], "u", None, 0, &store, &mut transaction).unwrap();
     let mut reader = SchemaReader { store: &store, transaction: &mut transaction, path: &path };
     let shown = |definition: Option<Definition>| format!("{:?}", definition.unwrap());
     let read = reader.relation(None, "t").unwrap();
@@ -288,7 +288,7 @@ fn what_is_kept_of_a_hundred_thousand_tables_is_bounded() {
     }
     let store = SchemaStore::open(&database, "postgres").unwrap();
     assert_eq!(store.decoded.len(), 0, "nothing is loaded at open");
-    let path = SearchPath { namespaces: vec![PUBLIC], temporary: 0, creation: None };
+    let path = SearchPath { namespaces: vec![PUBLIC], temporary: 0, creation: None, rights: None };
     let mut transaction = database.begin();
     for oid in oids.iter().step_by(7) {
         let mut reader = SchemaReader { store: &store, transaction: &mut transaction, path: &path };

@@ -13,7 +13,8 @@ impl Session {
     pub(super) fn role_text(&self, name: &RoleName) -> String {
         match name {
             RoleName::Named(name) => name.clone(),
-            RoleName::CurrentUser | RoleName::SessionUser => self.login.user.clone(),
+            RoleName::CurrentUser => self.user.clone(),
+            RoleName::SessionUser => self.settings.session_authorization().to_owned(),
         }
     }
 

@@ -65,7 +65,9 @@ impl Session {
         }
         check_on_commit(create.on_commit)?;
         check_one_primary_key(create)?;
-        let namespace = self.namespace_of_new(&create.name, create.is_temporary)?;
+        let namespace = self
+            .namespace_of_new(&create.name, create.is_temporary)
+            .map_err(|error| error.at(create.name.position))?;
         let request = NewTable {
             name: create.name.name.clone(),
             namespace,
