@@ -252,6 +252,7 @@ pub struct Session {
     activity: Arc<activity::SessionActivity>,
     attention: attention::Attention,
     advisory: advisory::HeldAdvisoryLocks,
+    on_commit: define::on_commit::OnCommitTables,
     cancel: CancelHandle,
 }
 

@@ -9,6 +9,7 @@ use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::activity::Activities;
 use super::advisory::HeldAdvisoryLocks;
+use super::define::on_commit::OnCommitTables;
 use super::notification::Notifications;
 use super::settings::SessionSettings;
 use super::{CancelHandle, Login, Session};
@@ -93,6 +94,7 @@ impl SqlDatabase {
             portals: FxHashMap::default(),
             notices: Vec::new(),
             pending_notifications: Vec::new(),
+            on_commit: OnCommitTables::default(),
             random: super::functions::SessionRandom::default(),
             attention: activity.attention.clone(),
             activity,

@@ -1,10 +1,12 @@
 //! Definitions: `CREATE`, `ALTER`, `DROP`, `TRUNCATE` and their like. Names, types and expressions are bound here; `schema::define` does
 //! the rest.
 //!
-//! * here: relations in general, and what needs no binding. `table`: columns and constraints. `alter`: `ALTER`. `index`, `view`, `role`, `privileges`.
+//! * here: relations in general, and what needs no binding. `table`: columns and constraints. `like`, `on_commit`: parts of `CREATE TABLE`. `alter`: `ALTER`. `index`, `view`, `role`, `privileges`.
 
 mod alter;
 mod index;
+mod like;
+pub(super) mod on_commit;
 mod privileges;
 mod role;
 mod table;

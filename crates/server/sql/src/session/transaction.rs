@@ -238,12 +238,15 @@ impl Session {
             self.settings.commit();
             return Ok(());
         }
-        let checked = self.finish_constraints();
+        let checked = self.finish_constraints().and_then(|()| self.run_on_commit());
         self.portals.clear();
         let Some(open) = self.open.take() else { return Ok(()) };
-        let result = checked.and_then(|()| match open.engine {
-            Some(transaction) => transaction.commit().map(|_| ()).sql(),
-            None => Ok(()),
+        let result = checked.and_then(|gone| {
+            if let Some(transaction) = open.engine {
+                transaction.commit().map(|_| ()).sql()?;
+            }
+            self.on_commit.forget(&gone);
+            Ok(())
         });
         match &result {
             Ok(()) => {

@@ -1,5 +1,7 @@
 //! Schemas: made, renamed, given to others; temporary ones of sessions.
 
+use std::sync::Arc;
+
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::Definer;
@@ -7,6 +9,7 @@ use super::dependents::Object;
 use super::requests::{Behavior, DropNamed, NewNamespace};
 use crate::catalog::numbers::PG_NAMESPACE;
 use crate::catalog::source::Namespace;
+use crate::schema::Table;
 use crate::schema::privilege::ObjectKind;
 use crate::schema::store::is_system_namespace;
 
@@ -126,6 +129,18 @@ impl Definer<'_> {
         let namespace = Namespace { oid, name, owner: crate::catalog::numbers::BOOTSTRAP_ROLE };
         store.put_namespace(self.tables.transaction, &namespace, None)?;
         Ok(oid)
+    }
+
+    /// Drops temporary tables with what depends on them: their transaction commits.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn drop_at_commit(&mut self, tables: &[Arc<Table>]) -> SqlResult<()> {
+        let objects: Vec<Object> = tables.iter().map(|table| Object::Relation(table.oid)).collect();
+        let notices = self.notices.len();
+        self.drop_objects(&objects, Behavior::Cascade)?;
+        self.notices.truncate(notices);
+        Ok(())
     }
 
     /// Drops all that is in a temporary schema: its session ends, or `DISCARD TEMP`.

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, oid};
+use seawall_values::{Datum, SqlError, SqlResult, SqlState, TypeReference, oid};
 use sqlparser::ast::DataType;
 
 use super::super::Session;
 use crate::algebra::{Change, ChangeKind, Query, Relation};
 use crate::bind::Clause;
-use crate::parse::Text;
-use crate::parse::statement::ObjectName;
 use crate::parse::statement::definition::{
-    ColumnDefinition, ConstraintClause, ConstraintDefinition, CreateTable, CreateTableAs, LikeClause,
-    OnCommit, TableElement, TableSource, WrittenExpression,
+    ColumnDefinition, ConstraintClause, ConstraintDefinition, CreateTable, CreateTableAs, OnCommit,
+    TableElement, TableSource, WrittenExpression,
 };
+use crate::parse::statement::{ObjectName, Statement};
+use crate::parse::{Dml, Text};
 use crate::schema::define::requests::{
-    Expression, NewColumn, NewConstraint, NewConstraintKind, NewForeignKey, NewKey, NewTable, SequenceOptions,
+    Expression, NewColumn, NewConstraint, NewConstraintKind, NewForeignKey, NewKey, NewTable,
 };
-use crate::schema::{Column, ConstraintKind, Definition, IndexedValue, Table};
+use crate::schema::{Definition, Table};
 
 /// Columns that expressions of a definition may name.
 pub(super) type Columns = Vec<(String, TypeReference)>;
@@ -63,7 +63,6 @@ impl Session {
                 }
             }
         }
-        check_on_commit(create.on_commit)?;
         check_one_primary_key(create)?;
         let namespace = self
             .namespace_of_new(&create.name, create.is_temporary)
@@ -77,7 +76,19 @@ impl Session {
             constraints,
             options: create.options.clone(),
         };
-        self.with_definer(|definer| definer.create_table(request)).map(|_| ())
+        if create.on_commit != OnCommit::Preserve && !request.is_temporary {
+            return Err(not_temporary());
+        }
+        let Some(table) = self.with_definer(|definer| definer.create_table(request))? else {
+            return Ok(());
+        };
+        self.note_on_commit(table.oid, create.on_commit);
+        for element in &create.elements {
+            if let TableElement::Like(like) = element {
+                self.copy_liked(like, &table)?;
+            }
+        }
+        Ok(())
     }
 
     /// The type of a column, and whether it is one of `serial` and its like.
@@ -254,82 +265,30 @@ impl Session {
         })
     }
 
-    // `LIKE`.
-
-    fn liked_columns(&mut self, like: &LikeClause) -> SqlResult<Vec<NewColumn>> {
-        let plain = |name: &str, of: TypeReference| NewColumn {
-            name: name.to_owned(),
-            of,
-            is_not_null: false,
-            default: None,
-            identity: None,
-            is_serial: false,
-            generated: None,
-            missing: None,
-        };
-        Ok(match self.named_relation(&like.table)? {
-            Definition::Table(table) => {
-                let live = table.columns.iter().filter(|column| !column.is_dropped);
-                let copied = |column: &Column| NewColumn {
-                    is_not_null: column.is_not_null,
-                    default: copied_text(column.default.as_deref(), like.with_defaults),
-                    identity: column
-                        .identity
-                        .filter(|_| like.with_identity)
-                        .map(|identity| (identity, SequenceOptions::default())),
-                    generated: copied_text(column.generated.as_deref(), like.with_generated),
-                    ..plain(&column.name, column.of)
-                };
-                live.map(copied).collect()
-            }
-            Definition::View(view) => view.columns.iter().map(|(name, of)| plain(name, *of)).collect(),
-            _ => {
-                let message = format!("relation \"{}\" is invalid in LIKE clause", like.table.name);
-                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
-            }
-        })
-    }
-
-    fn liked_constraints(&mut self, like: &LikeClause) -> SqlResult<Vec<NewConstraint>> {
-        let Definition::Table(table) = self.named_relation(&like.table)? else { return Ok(Vec::new()) };
-        let mut copied = Vec::new();
-        let plain = |name: Option<String>, kind| NewConstraint {
-            name,
-            kind,
-            is_deferrable: false,
-            is_deferred: false,
-            is_not_valid: false,
-        };
-        for constraint in &table.constraints {
-            if let (ConstraintKind::Check(text), true) = (&constraint.kind, like.with_constraints) {
-                let words = Expression { text: text.clone(), sequences: Vec::new() };
-                copied
-                    .push(plain(Some(constraint.name.clone()), NewConstraintKind::Check(words, Vec::new())));
-            }
-        }
-        for index in table.indexes.iter().filter(|index| like.with_indexes && index.constraint != 0) {
-            let columns = index.keys.iter().filter_map(|key| match key.what {
-                IndexedValue::Column(at) => Some(table.columns[at].name.clone()),
-                IndexedValue::Expression(_) => None,
-            });
-            let key = NewKey { columns: columns.collect(), ..NewKey::default() };
-            copied.push(plain(None, NewConstraintKind::Key(key, index.is_primary)));
-        }
-        Ok(copied)
-    }
-
     // `CREATE TABLE AS`.
 
     pub(super) fn create_table_as(&mut self, text: &Text, create: &CreateTableAs) -> SqlResult<String> {
-        let dml = match &create.source {
-            TableSource::Query(dml) => dml,
+        let (text, dml, types, parameters) = match &create.source {
+            TableSource::Query(dml) => (text.clone(), dml.clone(), Vec::new(), Vec::new()),
             TableSource::Execute(execute) => {
-                return Err(SqlError::unsupported(format!("CREATE TABLE AS EXECUTE {}", execute.name)));
+                let prepared = self.prepared_named(&execute.name)?.clone();
+                let parameters = self.execute_arguments(execute, &prepared)?;
+                match &prepared.statement.statement {
+                    Some(Statement::Dml(dml @ Dml::Query(_))) => {
+                        (prepared.statement.text.clone(), dml.clone(), prepared.parameters, parameters)
+                    }
+                    _ => {
+                        let message = "prepared statement is not a SELECT";
+                        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                    }
+                }
             }
         };
-        check_on_commit(create.on_commit)?;
+        if create.on_commit != OnCommit::Preserve && !create.is_temporary {
+            return Err(not_temporary());
+        }
         self.begin_statement()?;
-        let query = self.bound(text, dml, &[])?;
+        let query = self.bound(&text, &dml, &types)?;
         if create.columns.len() > query.output.len() {
             let message = "too many column names were specified";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
@@ -364,15 +323,18 @@ impl Session {
         let Some(table) = self.with_definer(|definer| definer.create_table(request))? else {
             return Ok("CREATE TABLE AS".to_owned());
         };
+        self.note_on_commit(table.oid, create.on_commit);
         if !create.with_data {
-            return Ok("CREATE TABLE AS".to_owned());
+            // As PostgreSQL says it: of an EXECUTE, how many rows there are.
+            let is_query = matches!(create.source, TableSource::Query(_));
+            return Ok(if is_query { "CREATE TABLE AS" } else { "SELECT 0" }.to_owned());
         }
-        let rows = self.fill(&table, query)?;
+        let rows = self.fill(&table, query, parameters)?;
         Ok(format!("SELECT {rows}"))
     }
 
     /// Inserts the rows of a query into a new table; how many.
-    fn fill(&mut self, table: &Arc<Table>, query: Query) -> SqlResult<u64> {
+    fn fill(&mut self, table: &Arc<Table>, query: Query, parameters: Vec<Datum>) -> SqlResult<u64> {
         let values =
             query.output.iter().enumerate().map(|(position, column)| (position, column.column)).collect();
         let change = Change {
@@ -386,13 +348,13 @@ impl Session {
         let query = Query {
             relation: Relation::Change(Box::new(change)),
             output: Vec::new(),
-            parameters: Vec::<Oid>::new(),
+            parameters: query.parameters,
         };
         let as_of = self.begin_statement()?;
         let planned = Arc::new(self.planned(&query, as_of)?);
         let execution = crate::execute::Execution::open(
             Arc::clone(&planned.plan),
-            Vec::new(),
+            parameters,
             self.limits(),
             crate::execute::Counting::Off,
         );
@@ -420,12 +382,9 @@ fn check_one_primary_key(create: &CreateTable) -> SqlResult<()> {
     }
 }
 
-fn check_on_commit(on_commit: OnCommit) -> SqlResult<()> {
-    match on_commit {
-        OnCommit::Preserve => Ok(()),
-        OnCommit::Delete => Err(SqlError::unsupported("ON COMMIT DELETE ROWS")),
-        OnCommit::Drop => Err(SqlError::unsupported("ON COMMIT DROP")),
-    }
+fn not_temporary() -> Box<SqlError> {
+    let message = "ON COMMIT can only be used on temporary tables";
+    SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message)
 }
 
 /// All texts sort by their bytes: other collations are refused.
@@ -436,9 +395,4 @@ pub(super) fn check_collation(collation: Option<&ObjectName>) -> SqlResult<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn copied_text(text: Option<&str>, is_wanted: bool) -> Option<Expression> {
-    let text = text.filter(|_| is_wanted)?;
-    Some(Expression { text: text.to_owned(), sequences: Vec::new() })
 }
