@@ -62,8 +62,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) used: Vec<(Oid, u64)>,
     /// The search path of the view whose text is being bound.
     search_path: Option<Vec<String>>,
-    /// Columns of relations that the statement names outside of views: the relation's number and the column's; 0: no column of it.
-    pub(crate) uses: Vec<(Oid, u16)>,
+    /// Where the statement has `*`, and the columns that it stands for: as a view keeps it. `None`: nobody asks.
+    pub(crate) stars: Option<Vec<(u32, u32, String)>>,
     /// The owner of the view whose text is being bound.
     view_owner: Option<Oid>,
     /// The privileges that the statement takes.
@@ -96,7 +96,7 @@ impl<'a> Binder<'a> {
             depth: 0,
             used: Vec::new(),
             search_path: None,
-            uses: Vec::new(),
+            stars: None,
             view_owner: None,
             needed: Vec::new(),
             named_in_words: Vec::new(),

@@ -180,11 +180,6 @@ impl Binder<'_> {
             return self.aliased(relation, plain, None, columns, alias, None);
         }
         let found = self.find_relation(schema.as_deref(), &plain)?;
-        if let Some(found) = &found
-            && self.search_path.is_none()
-        {
-            self.uses.push((crate::catalog::oid_of(found), 0));
-        }
         let Some(found) = found else {
             return Err(missing_relation(schema.as_deref(), &plain).at(position));
         };

@@ -174,7 +174,6 @@ impl Binder<'_> {
                 }
                 let first = first.clone();
                 self.scopes[level].is_used = true;
-                self.note_use(&first);
                 return Ok(Some(first));
             }
             let mut hidden =
@@ -190,16 +189,6 @@ impl Binder<'_> {
             }
         }
         Ok(None)
-    }
-
-    /// Notes that the statement names a column: what it makes depends on it.
-    pub(super) fn note_use(&mut self, column: &ScopeColumn) {
-        if let (relation @ 1.., number) = column.origin
-            && let Ok(number) = u16::try_from(number)
-            && self.search_path.is_none()
-        {
-            self.uses.push((relation, number));
-        }
     }
 
     /// The table with this name, in the innermost query that has one, and the level of that.

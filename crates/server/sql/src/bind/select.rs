@@ -4,8 +4,9 @@ use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, o
 use sqlparser::ast::{
     Distinct, Expr, Fetch, GroupByExpr, GroupByWithModifier, LimitClause, LockClause, LockType, NonBlock,
     OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    Value,
+    Spanned, Value,
 };
+use sqlparser::tokenizer::Location;
 
 use super::expression::{folded, qualified};
 use super::same::{for_each_child_mut, is_same, visit, visit_relation};
@@ -15,6 +16,7 @@ use super::{Binder, constant};
 use crate::algebra::{
     ColumnId, Expression, ExpressionKind, OutputColumn, Relation, RowLock, SortKey, SubqueryKind, WaitPolicy,
 };
+use crate::catalog::names::quoted;
 
 /// A result with its name.
 #[derive(Clone, Debug)]
@@ -299,18 +301,22 @@ impl Binder<'_> {
                     let value = self.expression(expr)?;
                     items.push(self.item(value, folded(alias)));
                 }
-                SelectItem::Wildcard(_) => {
+                SelectItem::Wildcard(options) => {
                     let columns = self.scope().columns.clone();
+                    let star = options.wildcard_token.0.span.start;
+                    self.note_star(star, star, &columns);
                     if self.scope().tables.is_empty() {
                         let message = "SELECT * with no tables specified is not valid";
                         return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(self.position(item)));
                     }
                     items.extend(columns.into_iter().map(of_column));
                 }
-                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
                     let position = self.position(item);
                     let (schema, plain) = qualified(name);
                     if let Some(table) = self.named_table(schema.as_deref(), &plain, position)? {
+                        let (start, star) = (name.span().start, options.wildcard_token.0.span.start);
+                        self.note_star(start, star, &table.columns);
                         items.extend(table.columns.into_iter().map(of_column));
                         continue;
                     }
@@ -332,6 +338,33 @@ impl Binder<'_> {
             }
         }
         Ok(items)
+    }
+
+    /// Notes what a `*` stands for, from where its table is named to the star itself.
+    fn note_star(&mut self, start: Location, star: Location, columns: &[ScopeColumn]) {
+        if self.stars.is_none() || self.search_path.is_some() || columns.is_empty() {
+            return;
+        }
+        let (Some(start), Some(star)) = (self.text.position(start), self.text.position(star)) else { return };
+        let names: Vec<String> = columns.iter().map(|column| self.written_name(column)).collect();
+        if let Some(stars) = &mut self.stars
+            && stars.iter().all(|(known, _, _)| *known != start)
+        {
+            stars.push((start, star - start + 1, names.join(", ")));
+        }
+    }
+
+    /// A column with its table, unless two tables share it.
+    fn written_name(&self, column: &ScopeColumn) -> String {
+        let tables = self.scopes.last().map_or(&[][..], |scope| &scope.tables);
+        let mut owners = tables.iter().filter(|table| {
+            table.is_visible && !table.name.is_empty() && table.columns.iter().any(|own| own.id == column.id)
+        });
+        let name = quoted(&column.name);
+        match (owners.next(), owners.next()) {
+            (Some(owner), None) => format!("{}.{name}", quoted(&owner.name)),
+            _ => name,
+        }
     }
 
     /// `(f(x)).*` in parentheses.

@@ -44,6 +44,26 @@ impl Text {
         if location.line == 0 { None } else { u32::try_from(location.column).ok() }
     }
 
+    /// The statement with parts replaced: position and length of each, in characters, and what stands there then.
+    pub(crate) fn with_replaced(&self, mut parts: Vec<(u32, u32, String)>) -> String {
+        parts.sort_by_key(|(position, _, _)| *position);
+        let mut parts = parts.into_iter().peekable();
+        let (mut replaced, mut skipped) = (String::new(), 0_u32);
+        let from = self.source[..self.range.start].chars().count();
+        for (index, letter) in self.source[self.range.clone()].chars().enumerate() {
+            let position = u32::try_from(from + index + 1).unwrap_or(u32::MAX);
+            if let Some((_, length, text)) = parts.next_if(|(start, _, _)| *start == position) {
+                replaced.push_str(&text);
+                skipped = length;
+            }
+            match skipped {
+                0 => replaced.push(letter),
+                _ => skipped -= 1,
+            }
+        }
+        replaced.trim().to_owned()
+    }
+
     /// The position of the first `what` at a place or after it.
     pub(crate) fn find_after(&self, location: Location, what: &str) -> Option<u32> {
         let position = self.position(location)?;

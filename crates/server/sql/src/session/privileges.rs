@@ -182,6 +182,22 @@ fn live_numbers(relation: &Definition) -> Vec<u16> {
     }
 }
 
+/// The relations that a statement names itself, and not a view in it: each alone (0), and with the numbers of the columns that are used.
+pub(super) fn uses(query: &Query, needed: &[NeededPrivileges]) -> Vec<(Oid, u16)> {
+    let used = used_columns(query);
+    let mut uses = Vec::new();
+    for needed in needed.iter().filter(|needed| needed.checked_as.is_none()) {
+        let relation = oid_of(&needed.relation);
+        uses.push((relation, 0));
+        let numbers = live_numbers(&needed.relation);
+        let visible = needed.columns.iter().zip(numbers.iter().cycle());
+        uses.extend(visible.filter(|(id, _)| used.contains(id)).map(|(_, number)| (relation, *number)));
+    }
+    uses.sort_unstable();
+    uses.dedup();
+    uses
+}
+
 /// All columns that a statement uses anywhere.
 fn used_columns(query: &Query) -> Columns {
     let mut used = Columns::default();

@@ -3,6 +3,7 @@
 use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::super::Session;
+use super::super::privileges::uses;
 use crate::parse::Dml;
 use crate::parse::statement::definition::CreateView;
 use crate::schema::define::requests::NewView;
@@ -13,11 +14,14 @@ impl Session {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a view is made of a query"));
         };
         self.begin_statement()?;
-        let (mut output, uses) = self.bind_with(&create.text, &[], |binder| {
+        let (bound, needed, stars) = self.bind_with(&create.text, &[], |binder| {
             binder.has_parameters = false;
+            binder.stars = Some(Vec::new());
             let bound = binder.query(query)?;
-            Ok((bound.output, binder.uses.clone()))
+            Ok((bound, std::mem::take(&mut binder.needed), binder.stars.take().unwrap_or_default()))
         })?;
+        let uses = uses(&bound, &needed);
+        let mut output = bound.output;
         if create.columns.len() > output.len() {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
@@ -25,16 +29,6 @@ impl Session {
         for (column, name) in output.iter_mut().zip(&create.columns) {
             column.name.clone_from(name);
         }
-        let mut uses = uses;
-        for column in &output {
-            if let (table @ 1.., number) = column.origin
-                && let Ok(number) = u16::try_from(number)
-            {
-                uses.push((table, number));
-            }
-        }
-        uses.sort_unstable();
-        uses.dedup();
         let is_temporary = create.is_temporary;
         let namespace = self.namespace_of_new(&create.name, is_temporary)?;
         let path = self.search_path()?;
@@ -48,7 +42,8 @@ impl Session {
             namespace,
             or_replace: create.or_replace,
             columns: output.into_iter().map(|column| (column.name, column.of)).collect(),
-            query: create.text.statement().to_owned(),
+            // Columns that tables get later are not the view's.
+            query: create.text.with_replaced(stars),
             search_path,
             uses,
         };

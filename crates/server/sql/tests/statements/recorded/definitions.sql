@@ -207,3 +207,31 @@ insert into bare (d) values (1) returning *
 create table bare_indexes (like model including indexes excluding constraints)
 
 select indexdef from pg_indexes where tablename = 'bare_indexes' order by 1
+
+create table starred (a int, b int); insert into starred values (1, 2)
+
+create view starry as select *, 'one' as one from starred
+
+create view starrier as select s.*, (select count(*) from (select * from starred) i) as many, t.* from starred s join (select 3 as three) t on true
+
+alter table starred add column c text
+
+select * from starry
+
+select * from starrier
+
+alter table starred drop column a
+
+create view partly as select b from starred s where s.c is null
+
+drop view starry, starrier
+
+alter table starred drop column c
+
+alter table starred drop column a
+
+select * from partly
+
+alter table starred alter column c type varchar(5)
+
+drop table starred
