@@ -47,6 +47,12 @@ pub fn oid_of(definition: &Definition) -> Oid {
     }
 }
 
+/// Whether an initial row of a relation has this name, in its second column.
+pub(crate) fn has_initial_name(relation: &str, name: &str) -> bool {
+    let rows = initial::initial_rows(relation).all();
+    rows.iter().any(|row| matches!(row.get(1), Some(Datum::Text(known)) if **known == *name))
+}
+
 /// Whether a system relation can be read by superusers only.
 pub(crate) fn is_secret(relation: &SystemRelation) -> bool {
     match initial::value_of("pg_class", relation.oid, "relacl") {

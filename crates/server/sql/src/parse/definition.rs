@@ -5,6 +5,7 @@ mod column;
 mod comment;
 mod constraint;
 mod drop;
+mod drop_absent;
 mod grant;
 mod index;
 mod role;

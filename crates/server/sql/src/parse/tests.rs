@@ -149,6 +149,15 @@ fn tags_are_those_of_postgresql() {
 }
 
 #[test]
+fn an_identity_column_takes_no_nulls() {
+    let said = "42601 conflicting NULL/NOT NULL declarations for column \"a\"";
+    let before = outcome("CREATE TABLE t (a int NULL GENERATED ALWAYS AS IDENTITY)");
+    assert_eq!(before, format!("{said} @28"));
+    let after = outcome("CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY NULL)");
+    assert_eq!(after, format!("{said} @52"));
+}
+
+#[test]
 fn what_seawall_lacks_is_refused_by_name() {
     let refused = [
         ("MERGE INTO t USING s ON true WHEN MATCHED THEN DELETE", "MERGE"),
@@ -161,7 +170,7 @@ fn what_seawall_lacks_is_refused_by_name() {
         ("CREATE TABLE t (a int) PARTITION BY RANGE (a)", "PARTITION BY"),
         ("CREATE TABLE t (a int, EXCLUDE USING gist (a WITH =))", "EXCLUDE"),
         ("DO $$BEGIN END$$", "DO"),
-        ("DROP FUNCTION f", "DROP FUNCTION"),
+        ("DROP CAST (a AS b)", "DROP CAST"),
         ("GRANT EXECUTE ON FUNCTION f TO a", "GRANT and REVOKE of privileges ON FUNCTION"),
         ("REVOKE USAGE ON TYPE t FROM a", "GRANT and REVOKE of privileges ON TYPE"),
         ("SET TRANSACTION SNAPSHOT 'a'", "SET TRANSACTION SNAPSHOT"),

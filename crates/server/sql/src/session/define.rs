@@ -1,8 +1,9 @@
 //! Definitions: `CREATE`, `ALTER`, `DROP`, `TRUNCATE` and their like. Names, types and expressions are bound here; `schema::define` does
 //! the rest.
 //!
-//! * here: relations in general, and what needs no binding. `table`: columns and constraints. `like`, `on_commit`: parts of `CREATE TABLE`. `alter`: `ALTER`. `index`, `view`, `role`, `privileges`.
+//! * here: relations in general, and what needs no binding. `table`: columns and constraints. `like`, `on_commit`: parts of `CREATE TABLE`. `alter`: `ALTER`. `index`, `view`, `role`, `privileges`. `absent`: `DROP` of what there is none of.
 
+mod absent;
 mod alter;
 mod index;
 mod like;
@@ -116,6 +117,7 @@ impl Session {
                 self.with_definer(|definer| definer.grant_roles(&roles, &members, *is_admin))?;
             }
             Written::ChangePrivileges(change) => self.change_privileges(change)?,
+            Written::DropAbsent(drop) => self.drop_absent(text, drop)?,
             Written::DropOwned { owners, behavior } => {
                 let owners = self.role_numbers(owners)?;
                 self.with_definer(|definer| definer.drop_owned(&owners, *behavior))?;

@@ -33,6 +33,7 @@ const TABLE: &[(&str, Implementation)] = &[
         let sequence = calls.sequence(transaction, call)?;
         let any = Privileges::USAGE.and(Privileges::UPDATE);
         calls.require_on_sequence(transaction, &sequence, any)?;
+        calls.require_writable(&sequence, "nextval")?;
         sequences.next_value(&calls.database.store, &sequence).map(Datum::Int8)
     }),
     ("currval_oid", |calls, transaction, sequences, call| {
@@ -151,6 +152,8 @@ pub(crate) struct Calls<'a> {
     pub(crate) database: &'a SqlDatabase,
     pub(crate) settings: &'a mut SessionSettings,
     pub(crate) asker: &'a Asker,
+    /// Whether the transaction may write to nothing but what is temporary.
+    pub(crate) is_read_only: bool,
     pub(crate) notifications: &'a mut Vec<(String, String)>,
     pub(crate) cancel: &'a CancelToken,
     pub(crate) random: &'a mut SessionRandom,
@@ -176,6 +179,15 @@ impl Calls<'_> {
             cursors: self.cursors,
         };
         body(&mut StoreSource { store: &self.database.store, transaction, session: &mut state })
+    }
+
+    /// `25006`, unless the sequence may be moved on.
+    fn require_writable(&self, sequence: &Sequence, function: &str) -> SqlResult<()> {
+        if !self.is_read_only || sequence.namespace == self.asker.temporary_namespace {
+            return Ok(());
+        }
+        let message = format!("cannot execute {function}() in a read-only transaction");
+        Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message))
     }
 
     /// The sequence that the first argument numbers.
@@ -292,6 +304,7 @@ fn set_value(
 ) -> SqlResult<Datum> {
     let sequence = calls.sequence(transaction, call)?;
     calls.require_on_sequence(transaction, &sequence, Privileges::UPDATE)?;
+    calls.require_writable(&sequence, "setval")?;
     let Some(Datum::Int8(value)) = call.arguments.get(1) else { return Err(unexpected("a number")) };
     let is_called = !matches!(call.arguments.get(2), Some(Datum::Bool(false)));
     let position = SequencePosition { value: *value, is_called };

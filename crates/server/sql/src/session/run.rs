@@ -126,6 +126,7 @@ impl Session {
             database: &self.database,
             settings: &mut self.settings,
             asker: &self.asker,
+            is_read_only: open.is_read_only,
             notifications: &mut self.pending_notifications,
             cancel: &self.cancel.requested,
             random: &mut self.random,

@@ -47,7 +47,8 @@ fn clause(reader: &mut Reader<'_>, column: &mut ColumnDefinition) -> SqlResult<b
     if is_not || reader.is_word("null") {
         reader.expect_word("null")?;
         let is_not_null = is_not;
-        if column.is_not_null.is_some_and(|before| before != is_not_null) {
+        let is_denied = column.identity.is_some() && !is_not_null;
+        if is_denied || column.is_not_null.is_some_and(|before| before != is_not_null) {
             return Err(conflict(column, "conflicting NULL/NOT NULL declarations", position));
         }
         column.is_not_null = Some(is_not_null);
@@ -107,6 +108,9 @@ fn generated(reader: &mut Reader<'_>, column: &mut ColumnDefinition, position: O
     let identity = when(reader)?;
     reader.expect_word("as")?;
     if reader.take_word("identity") {
+        if column.is_not_null == Some(false) {
+            return Err(conflict(column, "conflicting NULL/NOT NULL declarations", position));
+        }
         if column.identity.is_some() {
             return Err(conflict(column, "multiple identity specifications", position));
         }

@@ -4,7 +4,7 @@ use seawall_values::SqlResult;
 
 use super::super::reader::Reader;
 use super::super::statement::definition::Definition;
-use super::{behavior, role_name, unsupported};
+use super::{behavior, drop_absent, role_name, unsupported};
 use crate::schema::define::requests::RelationKind;
 
 /// After `DROP`.
@@ -15,6 +15,9 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     if reader.take(&["owned", "by"]) {
         let owners = reader.list(role_name)?;
         return Ok(Definition::DropOwned { owners, behavior: behavior(reader) });
+    }
+    if let Some(definition) = drop_absent::drop(reader)? {
+        return Ok(definition);
     }
     let words = ["table", "view", "sequence", "index", "schema", "role", "user", "group"];
     let word = reader.take_one_of(&words).ok_or_else(|| unsupported(reader, "DROP"))?;

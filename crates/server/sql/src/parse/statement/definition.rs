@@ -60,6 +60,7 @@ pub(crate) enum Definition {
         only_admin: bool,
     },
     ChangePrivileges(ChangePrivileges),
+    DropAbsent(DropAbsent),
     /// `DROP OWNED BY`.
     DropOwned {
         owners: Vec<RoleName>,
@@ -70,6 +71,85 @@ pub(crate) enum Definition {
         owners: Vec<RoleName>,
         to: RoleName,
     },
+}
+
+/// `DROP` of objects of a kind that users cannot make here.
+#[derive(Clone, Debug)]
+pub(crate) struct DropAbsent {
+    pub(crate) kind: AbsentKind,
+    pub(crate) objects: Vec<AbsentObject>,
+    pub(crate) if_exists: bool,
+}
+
+/// A kind of object of which there are at most those of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AbsentKind {
+    AccessMethod,
+    Aggregate,
+    Collation,
+    Conversion,
+    Database,
+    Domain,
+    EventTrigger,
+    Extension,
+    ForeignDataWrapper,
+    ForeignTable,
+    Function,
+    Language,
+    MaterializedView,
+    Policy,
+    Procedure,
+    Publication,
+    Routine,
+    Rule,
+    Server,
+    Statistics,
+    Subscription,
+    Tablespace,
+    Trigger,
+    Type,
+}
+
+impl AbsentKind {
+    /// The tag of the statement.
+    pub(crate) fn tag(self) -> &'static str {
+        match self {
+            AbsentKind::AccessMethod => "DROP ACCESS METHOD",
+            AbsentKind::Aggregate => "DROP AGGREGATE",
+            AbsentKind::Collation => "DROP COLLATION",
+            AbsentKind::Conversion => "DROP CONVERSION",
+            AbsentKind::Database => "DROP DATABASE",
+            AbsentKind::Domain => "DROP DOMAIN",
+            AbsentKind::EventTrigger => "DROP EVENT TRIGGER",
+            AbsentKind::Extension => "DROP EXTENSION",
+            AbsentKind::ForeignDataWrapper => "DROP FOREIGN DATA WRAPPER",
+            AbsentKind::ForeignTable => "DROP FOREIGN TABLE",
+            AbsentKind::Function => "DROP FUNCTION",
+            AbsentKind::Language => "DROP LANGUAGE",
+            AbsentKind::MaterializedView => "DROP MATERIALIZED VIEW",
+            AbsentKind::Policy => "DROP POLICY",
+            AbsentKind::Procedure => "DROP PROCEDURE",
+            AbsentKind::Publication => "DROP PUBLICATION",
+            AbsentKind::Routine => "DROP ROUTINE",
+            AbsentKind::Rule => "DROP RULE",
+            AbsentKind::Server => "DROP SERVER",
+            AbsentKind::Statistics => "DROP STATISTICS",
+            AbsentKind::Subscription => "DROP SUBSCRIPTION",
+            AbsentKind::Tablespace => "DROP TABLESPACE",
+            AbsentKind::Trigger => "DROP TRIGGER",
+            AbsentKind::Type => "DROP TYPE",
+        }
+    }
+}
+
+/// An object that is dropped and not there.
+#[derive(Clone, Debug)]
+pub(crate) struct AbsentObject {
+    pub(crate) name: ObjectName,
+    /// Of a function; `None`: they are not said.
+    pub(crate) arguments: Option<Vec<DataType>>,
+    /// Of a trigger, rule or policy.
+    pub(crate) table: Option<ObjectName>,
 }
 
 /// `GRANT` and `REVOKE` of privileges, and `ALTER DEFAULT PRIVILEGES`.
@@ -471,8 +551,10 @@ pub(crate) enum RelationAction {
     ValidateConstraint(String),
     SetOptions(Vec<String>),
     ResetOptions(Vec<String>),
-    /// One that changes nothing here: `SET STATISTICS`, `SET STORAGE`, `CLUSTER ON`, `REPLICA IDENTITY`, `SET LOGGED`.
+    /// One that changes nothing here: `CLUSTER ON`, `REPLICA IDENTITY`, `SET LOGGED`.
     Nothing,
+    /// One that changes nothing here, of a column: `SET STATISTICS`, `SET STORAGE`.
+    NothingOfColumn(String),
 }
 
 /// What `COMMENT ON` names.
@@ -524,6 +606,7 @@ impl Definition {
                 (_, true) => "GRANT",
                 (_, false) => "REVOKE",
             },
+            Definition::DropAbsent(drop) => drop.kind.tag(),
             Definition::DropOwned { .. } => "DROP OWNED",
             Definition::ReassignOwned { .. } => "REASSIGN OWNED",
         }

@@ -88,6 +88,9 @@ impl Session {
         action: &RelationAction,
         name: &ObjectName,
     ) -> SqlResult<Option<TableChange>> {
+        if let RelationAction::NothingOfColumn(column) = action {
+            return column_of(table, column).map(|_| None);
+        }
         Ok(Some(match action {
             RelationAction::RenameColumn { name, to } => TableChange::RenameColumn(name.clone(), to.clone()),
             RelationAction::RenameConstraint { name, to } => {
@@ -149,7 +152,8 @@ impl Session {
             RelationAction::Rename(_)
             | RelationAction::SetSchema(_)
             | RelationAction::SetOwner(_)
-            | RelationAction::Nothing => return Ok(None),
+            | RelationAction::Nothing
+            | RelationAction::NothingOfColumn(_) => return Ok(None),
         }))
     }
 

@@ -235,3 +235,59 @@ select * from partly
 alter table starred alter column c type varchar(5)
 
 drop table starred
+
+drop type if exists no_type, recorded.no_type, no_schema.no_type; drop domain if exists no_domain cascade; drop extension if exists no_extension; drop materialized view if exists no_view; drop event trigger if exists no_trigger; drop server if exists no_server; drop publication if exists no_publication; drop statistics if exists no_statistics
+
+drop type no_type
+
+drop type no_schema.no_type
+
+drop domain no_domain
+
+drop collation no_collation
+
+drop language no_language
+
+drop materialized view no_view
+
+drop function if exists no_function, no_function(int), no_function(a text, out b no_type), no_schema.no_function()
+
+drop function no_function
+
+drop function no_function(int, text, inout c varchar(5)[])
+
+drop procedure no_procedure()
+
+drop aggregate no_aggregate(*)
+
+drop aggregate if exists no_aggregate(*)
+
+create table with_none (a int)
+
+drop trigger no_trigger on with_none
+
+drop trigger if exists no_trigger on with_none; drop trigger if exists no_trigger on no_table; drop rule if exists no_rule on with_none; drop policy if exists no_policy on with_none
+
+drop rule no_rule on with_none
+
+drop policy no_policy on no_table
+
+drop materialized view with_none
+
+drop database if exists no_database
+
+drop database no_database with (force)
+
+alter table with_none alter b set statistics 10
+
+alter table with_none alter a set statistics 10, alter column a set storage plain
+
+create sequence guarded
+
+begin read only; select nextval('guarded')
+
+rollback; begin read only; select setval('guarded', 5)
+
+rollback; create temp sequence passing
+
+begin read only; select nextval('passing'); rollback

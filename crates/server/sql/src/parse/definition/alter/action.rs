@@ -168,16 +168,16 @@ fn alter_column(reader: &mut Reader<'_>, column: String) -> SqlResult<Action> {
         if reader.take_number().is_none() {
             reader.label()?;
         }
-        return Ok(Action::Nothing);
+        return Ok(Action::NothingOfColumn(column));
     }
     if reader.is_words(&["set"]) && reader.peek(1).is_some_and(|kind| kind.is_character('(')) {
         reader.skip(1);
         storage_options(reader)?;
-        return Ok(Action::Nothing);
+        return Ok(Action::NothingOfColumn(column));
     }
     if reader.take_word("reset") {
         option_names(reader)?;
-        return Ok(Action::Nothing);
+        return Ok(Action::NothingOfColumn(column));
     }
     set_identity(reader, column)
 }
