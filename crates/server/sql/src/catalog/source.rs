@@ -197,6 +197,33 @@ pub struct Statistics {
     pub deleted: u64,
 }
 
+/// What the engine has done since it was opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EngineTotals {
+    /// Bytes up to the end of what is logged.
+    pub log_end: u64,
+    /// Bytes up to the end of what is durable.
+    pub durable_end: u64,
+    /// Records appended to the log.
+    pub log_records: u64,
+    /// Bytes appended to the log.
+    pub log_bytes: u64,
+    /// Flushes of the log.
+    pub log_flushes: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Pages that the last checkpoint wrote.
+    pub pages_written: u64,
+    /// Pages read from the page file.
+    pub pages_read: u64,
+    /// Segments archived, by all archives.
+    pub archived: u64,
+    /// Failures of archives.
+    pub archive_failures: u64,
+    /// When something was archived last: microseconds since 2000-01-01 UTC.
+    pub last_archived: Option<i64>,
+}
+
 /// Who asks.
 #[derive(Clone, Debug)]
 pub struct Asker {
@@ -351,6 +378,11 @@ pub trait Source {
     /// What the engine says.
     fn statistics(&mut self, _relation: Oid) -> SqlResult<Statistics> {
         Ok(Statistics::default())
+    }
+
+    /// What the engine has done.
+    fn engine_totals(&mut self) -> EngineTotals {
+        EngineTotals::default()
     }
 
     /// The number of the current transaction: of `None`, if it has none yet and none is to be given to it.

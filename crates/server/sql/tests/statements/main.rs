@@ -138,3 +138,18 @@ fn a_locked_table_is_not_written_by_others() {
         "ERROR 0A000: LOCK TABLE of a view is not supported"
     );
 }
+
+/// What the engine has done is told under PostgreSQL's names.
+#[test]
+fn the_log_is_counted() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    client.run("create table t (a int); insert into t values (1)");
+    let counted = "select wal_records > 0, wal_bytes > 0, wal_sync > 0 from pg_stat_wal";
+    assert_eq!(client.run(counted)[1..], ["t|t|t", "-> SELECT 1"]);
+    let positions = "select pg_current_wal_flush_lsn() > '0/0', pg_current_wal_lsn() >= pg_current_wal_flush_lsn()";
+    assert_eq!(client.run(positions)[1..], ["t|t", "-> SELECT 1"]);
+    for relation in ["pg_stat_bgwriter", "pg_stat_archiver"] {
+        assert_eq!(client.run(&format!("select count(stats_reset) from {relation}"))[1..], ["1", "-> SELECT 1"]);
+    }
+}

@@ -3,8 +3,8 @@
 use seawall_values::{Datum, SqlResult, oid};
 
 use super::super::names::Names;
-use super::super::numbers::DATABASE;
-use super::super::source::Source;
+use super::super::numbers::{DATABASE, READ_ALL_STATISTICS};
+use super::super::source::{Activity, Source};
 use super::{Live, Rows, Table, array, moment, name, text_or_null};
 
 pub(super) const TABLE: Table = &[
@@ -17,6 +17,10 @@ pub(super) const TABLE: Table = &[
 
 fn pg_stat_activity(source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {
     for session in source.activity() {
+        if !names.has_role(session.user) && !names.has_role(READ_ALL_STATISTICS) {
+            rows.push_back(hidden_activity(&session, names));
+            continue;
+        }
         let is_client = session.backend_type == "client backend";
         let of_client = |value: Datum| if is_client { value } else { Datum::Null };
         let has_user = session.user != 0;
@@ -50,6 +54,23 @@ fn pg_stat_activity(source: &mut dyn Source, names: &Names, rows: &mut Rows) -> 
         ]);
     }
     Ok(())
+}
+
+/// What all roles see of a session of another one.
+fn hidden_activity(session: &Activity, names: &Names) -> Vec<Datum> {
+    let has_user = session.user != 0;
+    let mut row = vec![
+        Datum::Oid(DATABASE),
+        name(&names.database),
+        Datum::Int4(session.process_id),
+        Datum::Null,
+        if has_user { Datum::Oid(session.user) } else { Datum::Null },
+        if has_user { name(&names.role(session.user)) } else { Datum::Null },
+        Datum::text(&session.application),
+    ];
+    row.extend(std::iter::repeat_n(Datum::Null, 13));
+    row.extend([Datum::text("<insufficient privilege>"), Datum::Null]);
+    row
 }
 
 fn pg_locks(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {

@@ -1,11 +1,14 @@
 //! Counters of tables, indexes and the database.
 
+use std::sync::Arc;
+
+use seawall_values::numeric::Numeric;
 use seawall_values::{Datum, SqlResult};
 
 use super::super::names::Names;
 use super::super::numbers::DATABASE;
 use super::super::source::Source;
-use super::{Live, Rows, Table, count, name};
+use super::{Live, Rows, Table, count, moment, name};
 use crate::schema::Definition;
 
 pub(super) const TABLE: Table = &[
@@ -14,6 +17,9 @@ pub(super) const TABLE: Table = &[
     ("pg_stat_all_indexes", INDEXES),
     ("pg_stat_user_indexes", INDEXES),
     ("pg_stat_database", Live::Once(pg_stat_database)),
+    ("pg_stat_wal", Live::Once(pg_stat_wal)),
+    ("pg_stat_bgwriter", Live::Once(pg_stat_bgwriter)),
+    ("pg_stat_archiver", Live::Once(pg_stat_archiver)),
 ];
 
 const TABLES: Live = Live::Each { make: tables, numbers: &[0], names: &[2], has_system: false };
@@ -86,11 +92,64 @@ fn pg_stat_database(source: &mut dyn Source, names: &Names, rows: &mut Rows) -> 
         name(&names.database),
         Datum::Int4(i32::try_from(sessions).unwrap_or(i32::MAX)),
     ];
-    row.extend(std::iter::repeat_n(Datum::Int8(0), 13));
+    row.extend(std::iter::repeat_n(Datum::Int8(0), 2));
+    row.push(count(source.engine_totals().pages_read));
+    row.extend(std::iter::repeat_n(Datum::Int8(0), 10));
     row.extend([Datum::Null, Datum::Null]);
     row.extend(std::iter::repeat_n(Datum::Float8(0.0), 5));
     row.extend(std::iter::repeat_n(Datum::Int8(0), 4));
     row.push(Datum::Null);
     rows.push_back(row);
+    Ok(())
+}
+
+/// The log since the database was opened.
+fn pg_stat_wal(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    let totals = source.engine_totals();
+    rows.push_back(vec![
+        count(totals.log_records),
+        Datum::Int8(0),
+        Datum::Numeric(Arc::new(Numeric::from(totals.log_bytes))),
+        Datum::Int8(0),
+        count(totals.log_flushes),
+        count(totals.log_flushes),
+        Datum::Float8(0.0),
+        Datum::Float8(0.0),
+        Datum::TimestampTz(source.asker().server_started),
+    ]);
+    Ok(())
+}
+
+/// Checkpoints since the database was opened: each is counted as one that was due. Nothing else writes pages.
+fn pg_stat_bgwriter(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    let totals = source.engine_totals();
+    rows.push_back(vec![
+        count(totals.checkpoints),
+        Datum::Int8(0),
+        Datum::Float8(0.0),
+        Datum::Float8(0.0),
+        count(totals.pages_written),
+        Datum::Int8(0),
+        Datum::Int8(0),
+        Datum::Int8(0),
+        Datum::Int8(0),
+        count(totals.pages_read),
+        Datum::TimestampTz(source.asker().server_started),
+    ]);
+    Ok(())
+}
+
+/// All archives of the log together.
+fn pg_stat_archiver(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    let totals = source.engine_totals();
+    rows.push_back(vec![
+        count(totals.archived),
+        Datum::Null,
+        moment(totals.last_archived),
+        count(totals.archive_failures),
+        Datum::Null,
+        Datum::Null,
+        Datum::TimestampTz(source.asker().server_started),
+    ]);
     Ok(())
 }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use seawall_engine::Transaction;
+use seawall_engine::{ArchiveStatistics, Transaction};
 use seawall_values::{Oid, SqlResult};
 
 use super::{SchemaStore, letter_of_kind};
 use crate::catalog::source::{
-    Activity, Asker, Comment, HeldLock, Namespace, OpenCursor, PreparedStatement, PreparedTransaction, Role,
-    Setting, Source, Statistics,
+    Activity, Asker, Comment, EngineTotals, HeldLock, Namespace, OpenCursor, PreparedStatement,
+    PreparedTransaction, Role, Setting, Source, Statistics,
 };
 use crate::schema::privilege::AccessList;
 use crate::schema::{Definition, Table};
@@ -169,6 +169,25 @@ impl Source for StoreSource<'_> {
 
     fn cursors(&mut self) -> Vec<OpenCursor> {
         self.session.cursors()
+    }
+
+    fn engine_totals(&mut self) -> EngineTotals {
+        let known = self.store.database().statistics();
+        let sum = |of: fn(&ArchiveStatistics) -> u64| known.archives.iter().map(of).sum();
+        let last = known.archives.iter().filter_map(|archive| archive.last_success_micros).max();
+        EngineTotals {
+            log_end: known.log.appended.get(),
+            durable_end: known.log.flushed.get(),
+            log_records: known.log.records,
+            log_bytes: known.log.bytes,
+            log_flushes: known.log.flushes,
+            checkpoints: known.checkpoints.completed,
+            pages_written: known.checkpoints.last.as_ref().map_or(0, |last| last.leaves + last.interiors),
+            pages_read: known.cache.pages_read,
+            archived: sum(|archive| archive.segments),
+            archive_failures: sum(|archive| archive.failures),
+            last_archived: last.map(|micros| micros.saturating_sub(EPOCH)),
+        }
     }
 
     fn statistics(&mut self, relation: Oid) -> SqlResult<Statistics> {

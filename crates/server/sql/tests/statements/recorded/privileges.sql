@@ -22,6 +22,8 @@ select current_user, session_user = current_user
 
 show role
 
+select usename, query from pg_stat_activity where pid = pg_backend_pid()
+
 select * from orders
 
 reset role
