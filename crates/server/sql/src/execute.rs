@@ -46,12 +46,13 @@ use std::sync::Arc;
 use seawall_values::{Datum, SqlResult};
 
 pub(crate) use compare::{Key, is_padded};
-pub(crate) use context::Context;
 pub use context::Environment;
+pub(crate) use context::{Context, cancelled};
 pub use explain::{ExplainOptions, explain, explain_json};
 pub(crate) use groups::Groups;
 pub use memory::Limits;
 pub use plan::Plan;
+pub(crate) use spill::KeptRows;
 pub use storage::{
     Inserted, KeyBound, KeyRange, Locked, NoStatistics, OnConflict, ScanRequest, Statistics, Storage,
     TableScan,
@@ -143,6 +144,27 @@ impl Execution {
         self.is_done = true;
         self.root.next(&mut context)?;
         Ok(self.state.rows_changed)
+    }
+
+    /// Opens its scans: what the transaction changes from now on is not in its rows.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn prepare(&mut self, environment: &mut Environment<'_>) -> SqlResult<()> {
+        let mut context = Context {
+            row: &mut self.row,
+            state: &mut self.state,
+            storage: &mut *environment.storage,
+            settings: environment.settings,
+            cancel: environment.cancel,
+        };
+        self.root.prepare(&mut context)
+    }
+
+    /// Lets go of all that it has open: there are no more rows.
+    pub fn close(&mut self) {
+        self.root = node::ended();
+        self.is_done = true;
     }
 
     /// A value of the current row, by its position in the plan's output.

@@ -105,6 +105,6 @@ impl Context<'_> {
 }
 
 #[cold]
-fn cancelled() -> Box<SqlError> {
+pub(crate) fn cancelled() -> Box<SqlError> {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }

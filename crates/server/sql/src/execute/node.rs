@@ -47,6 +47,11 @@ pub(crate) fn open(plan: &PlanNode, counting: Counting) -> Box<dyn Node> {
     }
 }
 
+/// A node without rows.
+pub(crate) fn ended() -> Box<dyn Node> {
+    Box::new(values::OneRow::new(false))
+}
+
 fn open_kind(plan: &PlanNode, counting: Counting) -> Box<dyn Node> {
     match &plan.kind {
         PlanKind::OneRow => Box::new(values::OneRow::new(true)),

@@ -2,6 +2,7 @@
 //!
 //! A file has no name, so nothing is left of it after the statement, or after a crash. Each row is framed with its length and a checksum.
 
+mod kept_rows;
 mod partitions;
 mod row_codec;
 mod row_store;
@@ -13,6 +14,7 @@ use std::path::Path;
 use seawall_codec::checksum::crc32c;
 use seawall_values::{Datum, SqlError, SqlResult, SqlState};
 
+pub(crate) use kept_rows::KeptRows;
 pub(crate) use partitions::{Part, Partitions, Source};
 pub(crate) use row_store::{Cursor, RowStore};
 

@@ -165,6 +165,7 @@ pub(crate) struct Declare {
     pub(crate) name: String,
     pub(crate) is_binary: bool,
     pub(crate) is_holdable: bool,
+    pub(crate) is_insensitive: bool,
     /// `SCROLL` or `NO SCROLL`.
     pub(crate) is_scrollable: Option<bool>,
     pub(crate) query: Dml,

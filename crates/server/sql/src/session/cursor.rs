@@ -1,25 +1,60 @@
 //! Cursors: `DECLARE`, `FETCH`, `MOVE`, `CLOSE`. They are portals with a name.
+//!
+//! `movement`: where a cursor goes. `scroll`: whether it can go back without being asked for it. `hold`: cursors that outlive their transaction.
+
+mod hold;
+mod movement;
+mod scroll;
 
 use std::sync::Arc;
 
 use seawall_values::{SqlError, SqlResult, SqlState};
 
+pub(super) use movement::Place;
+
 use super::portal::{CursorOptions, ParsedStatement, Portal, Run, fields};
 use super::utility::Caller;
 use super::{Session, Sink};
 use crate::algebra::OutputColumn;
-use crate::parse::statement::{Declare, Direction, Fetch, Statement};
+use crate::execute::{Environment, KeptRows};
+use crate::parse::statement::{Declare, Dml, Fetch, Statement};
 
 fn no_cursor(name: &str) -> Box<SqlError> {
     SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"))
 }
 
+/// What the clauses of `DECLARE` do not allow together.
+fn check_clauses(declare: &Declare) -> SqlResult<()> {
+    let Dml::Query(query) = &declare.query else { return Ok(()) };
+    let Some(strength) = (!query.locks.is_empty()).then(|| declare.query.writes()).flatten() else {
+        return Ok(());
+    };
+    let strength = strength.trim_start_matches("SELECT ");
+    let refused = |clause: &str, kind: &str| {
+        let message = format!("DECLARE {clause} ... {strength} is not supported");
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+            .with_detail(format!("{kind} cursors must be READ ONLY.")))
+    };
+    if declare.is_holdable {
+        return refused("CURSOR WITH HOLD", "Holdable");
+    }
+    if declare.is_scrollable == Some(true) {
+        return refused("SCROLL CURSOR", "Scrollable");
+    }
+    if declare.is_insensitive {
+        let message = format!("DECLARE INSENSITIVE CURSOR ... {strength} is not valid");
+        return Err(SqlError::new(SqlState::INVALID_CURSOR_DEFINITION, message)
+            .with_detail("Insensitive cursors must be READ ONLY."));
+    }
+    Ok(())
+}
+
 impl Session {
     pub(super) fn declare(&mut self, declare: &Declare) -> SqlResult<()> {
-        if declare.is_holdable {
-            return Err(SqlError::unsupported("DECLARE CURSOR WITH HOLD"));
-        }
-        if !self.is_in_block() {
+        let now = self.begin_statement()?;
+        let planned = Arc::new(self.plan(&declare.text, &declare.query, &[], now)?);
+        check_clauses(declare)?;
+        if !declare.is_holdable && !self.is_in_block() {
             let message = "DECLARE CURSOR can only be used in transaction blocks";
             return Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
         }
@@ -27,8 +62,8 @@ impl Session {
             let message = format!("cursor \"{}\" already exists", declare.name);
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
         }
-        let now = self.begin_statement()?;
-        let planned = Arc::new(self.plan(&declare.text, &declare.query, &[], now)?);
+        let is_scrollable = declare.is_scrollable.unwrap_or_else(|| scroll::goes_backward(&planned.plan));
+        let width = planned.output().len();
         let statement = ParsedStatement {
             text: declare.text.clone(),
             statement: Some(Statement::Dml(declare.query.clone())),
@@ -40,15 +75,26 @@ impl Session {
             formats,
             run: Run::Ready(Some(planned)),
             cursor: Some(CursorOptions {
-                is_holdable: false,
+                is_holdable: declare.is_holdable,
                 is_binary: declare.is_binary,
-                is_scrollable: declare.is_scrollable,
+                is_scrollable,
+                is_held: false,
                 text: declare.text.statement().to_owned(),
             }),
+            savepoints: self.savepoints(),
             created_at: (self.settings.values().clock)(),
         };
-        // Its rows are those of now.
         self.start(&mut portal, &declare.query)?;
+        if let Run::Query(running) = &mut portal.run {
+            running.kept = is_scrollable.then(|| KeptRows::new(width, 0, self.limits()));
+            running.keeps_all = declare.is_scrollable == Some(true);
+            // Its rows are those of now.
+            let (settings, cancel) = (self.settings.values(), Arc::clone(&self.cancel.requested));
+            self.with_tables(running.as_of, |tables| {
+                let mut environment = Environment { storage: tables, settings: &settings, cancel: &cancel };
+                running.execution.prepare(&mut environment)
+            })?;
+        }
         self.portals.insert(declare.name.clone(), portal);
         Ok(())
     }
@@ -86,7 +132,10 @@ impl Session {
             self.start(portal, &dml)?;
         }
         let is_binary = portal.cursor.as_ref().is_some_and(|cursor| cursor.is_binary);
-        let Run::Query(running) = &mut portal.run else { return Err(no_cursor(&fetch.cursor)) };
+        let Run::Query(running) = &mut portal.run else {
+            let message = format!("portal \"{}\" cannot be run", fetch.cursor);
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        };
         let formats: &[i16] = if is_binary { &[1] } else { caller.formats };
         if !fetch.is_move {
             running.encoding = super::encode::Encoding::new(running.planned.output(), formats);
@@ -94,28 +143,11 @@ impl Session {
                 sink.fields(&fields(running.planned.output(), formats))?;
             }
         }
-        let position = i64::try_from(running.rows).unwrap_or(i64::MAX);
-        let (skipped, wanted) = match fetch.direction {
-            Direction::Forward(0) => return Err(SqlError::unsupported("FETCH of the current row")),
-            Direction::Forward(count) if count > 0 => (0, count),
-            Direction::Absolute(at) if at > position => (at - position - 1, 1),
-            Direction::Relative(distance) if distance > 0 => (distance - 1, 1),
-            _ => {
-                return Err(SqlError::new(
-                    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    "cursor can only scan forward",
-                )
-                .with_hint("Declare it with SCROLL option to enable backward scan."));
-            }
-        };
-        if skipped > 0 {
-            self.pull(running, u64::try_from(skipped).unwrap_or(0), None)?;
+        let moved = self.move_cursor(running, fetch.direction, (!fetch.is_move).then_some(sink));
+        if moved.is_err() {
+            portal.run = Run::Done;
         }
-        let before = running.rows;
-        let limit = if wanted == i64::MAX { 0 } else { u64::try_from(wanted).unwrap_or(0) };
-        let sink = (!fetch.is_move).then_some(sink);
-        self.pull(running, limit, sink)?;
-        Ok(running.rows - before)
+        moved
     }
 
     pub(super) fn close_cursors(&mut self, name: Option<&str>) -> SqlResult<()> {

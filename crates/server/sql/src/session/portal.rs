@@ -6,13 +6,14 @@ use rustc_hash::FxHashMap;
 use seawall_types::Lsn;
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, oid};
 
+use super::cursor::Place;
 use super::encode::{self, Encoding};
 use super::plan::Planned;
 use super::utility::Caller;
 use super::{EncodedRow, Executed, Field, Session, Sink, StatementDescription};
 use crate::algebra::OutputColumn;
 use crate::catalog::source::{OpenCursor, PreparedStatement};
-use crate::execute::{Counting, Environment, Execution};
+use crate::execute::{Counting, Environment, Execution, KeptRows};
 use crate::parse::statement::Statement;
 use crate::parse::{Dml, Text};
 use crate::storage::TableStorage;
@@ -47,7 +48,16 @@ pub(super) struct Portal {
     pub(super) formats: Vec<i16>,
     pub(super) run: Run,
     pub(super) cursor: Option<CursorOptions>,
+    /// How many savepoints there were when it was made: a return to one of them ends it.
+    pub(super) savepoints: usize,
     pub(super) created_at: i64,
+}
+
+impl Portal {
+    /// Whether it outlives its transaction, which has committed.
+    pub(super) fn is_held(&self) -> bool {
+        self.cursor.as_ref().is_some_and(|cursor| cursor.is_held)
+    }
 }
 
 /// How far a portal is.
@@ -57,7 +67,7 @@ pub(super) enum Run {
     Ready(Option<Arc<Planned>>),
     /// Its rows are being given out.
     Query(Box<Running>),
-    /// It has ended.
+    /// It has ended, or failed.
     Done,
 }
 
@@ -68,9 +78,36 @@ pub(super) struct Running {
     pub(super) execution: Execution,
     pub(super) encoding: Encoding,
     pub(super) as_of: Lsn,
-    /// Rows that were given out.
+    /// Rows that the execution has given.
     pub(super) rows: u64,
     pub(super) is_done: bool,
+    /// Those of them that a cursor can go back to.
+    pub(super) kept: Option<KeptRows>,
+    /// Whether they are kept also when they do not fit into memory.
+    pub(super) keeps_all: bool,
+    /// Where the cursor is.
+    pub(super) place: Place,
+}
+
+impl Running {
+    pub(super) fn new(planned: Arc<Planned>, execution: Execution, encoding: Encoding) -> Running {
+        Running {
+            as_of: planned.as_of,
+            planned,
+            execution,
+            encoding,
+            rows: 0,
+            is_done: false,
+            kept: None,
+            keeps_all: false,
+            place: Place::default(),
+        }
+    }
+
+    /// Whether all rows that it has given are kept.
+    pub(super) fn can_go_back(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.first() == 0)
+    }
 }
 
 /// What `DECLARE` said.
@@ -78,7 +115,9 @@ pub(super) struct Running {
 pub(super) struct CursorOptions {
     pub(super) is_holdable: bool,
     pub(super) is_binary: bool,
-    pub(super) is_scrollable: Option<bool>,
+    pub(super) is_scrollable: bool,
+    /// Whether its transaction has committed: all rows that it can still give are kept.
+    pub(super) is_held: bool,
     pub(super) text: String,
 }
 
@@ -260,6 +299,7 @@ impl Session {
             formats: result_formats.to_vec(),
             run: Run::Ready(planned),
             cursor: None,
+            savepoints: self.savepoints(),
             created_at: (settings.clock)(),
         };
         self.portals.insert(portal.to_owned(), portal_made);
@@ -399,7 +439,7 @@ impl Session {
         self.open()?.has_begun_work = true;
         let execution = Execution::open(Arc::clone(&planned.plan), parameters, self.limits(), Counting::Off);
         let encoding = Encoding::new(planned.output(), formats);
-        Ok(Running { as_of: planned.as_of, planned, execution, encoding, rows: 0, is_done: false })
+        Ok(Running::new(planned, execution, encoding))
     }
 
     /// `25006`.
@@ -435,6 +475,9 @@ impl Session {
                     return Ok(true);
                 }
                 given += 1;
+                if let Some(kept) = &mut running.kept {
+                    kept.push(running.execution.values())?;
+                }
                 if let Some(sink) = &mut sink {
                     running.encoding.encode(
                         running.execution.values(),
@@ -534,7 +577,7 @@ pub(super) fn open_cursors(portals: &FxHashMap<String, Portal>) -> Vec<OpenCurso
                 statement: if options.text.is_empty() { text } else { options.text },
                 is_holdable: options.is_holdable,
                 is_binary: options.is_binary,
-                is_scrollable: options.is_scrollable.unwrap_or(false),
+                is_scrollable: options.is_scrollable,
                 opened: portal.created_at,
             }
         })

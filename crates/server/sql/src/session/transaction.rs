@@ -238,8 +238,7 @@ impl Session {
             self.settings.commit();
             return Ok(());
         }
-        let checked = self.finish_constraints().and_then(|()| self.run_on_commit());
-        self.portals.clear();
+        let checked = self.finish_constraints().and_then(|()| self.hold_cursors()).and_then(|()| self.run_on_commit());
         let Some(open) = self.open.take() else { return Ok(()) };
         let result = checked.and_then(|gone| {
             if let Some(transaction) = open.engine {
@@ -248,6 +247,7 @@ impl Session {
             self.on_commit.forget(&gone);
             Ok(())
         });
+        self.end_cursors(result.is_ok());
         match &result {
             Ok(()) => {
                 self.settings.commit();
@@ -265,7 +265,7 @@ impl Session {
             self.settings.rollback();
             return;
         };
-        self.portals.clear();
+        self.end_cursors(false);
         drop(open.engine);
         self.settings.rollback();
         self.after_transaction(open.changes_definitions);
@@ -293,6 +293,7 @@ impl Session {
             return;
         }
         open.is_failed = true;
+        let savepoints = open.savepoints.len();
         let returned = match (open.savepoints.last(), &mut open.engine) {
             (Some(savepoint), Some(engine)) => engine
                 .rollback_to(&savepoint.engine)
@@ -308,7 +309,12 @@ impl Session {
             self.storage.end_transaction();
             self.advisory.return_to(0);
         }
-        self.portals.clear();
+        self.portals.retain(|_, portal| portal.is_held() || (returned.is_some() && portal.savepoints < savepoints));
+    }
+
+    /// How many savepoints there are.
+    pub(super) fn savepoints(&self) -> usize {
+        self.open.as_ref().map_or(0, |open| open.savepoints.len())
     }
 
     /// `SAVEPOINT`.
@@ -348,9 +354,13 @@ impl Session {
         let open = self.open()?;
         let released = open.savepoints.split_off(index);
         match (released.first(), &mut open.engine) {
-            (Some(first), Some(engine)) => engine.release(&first.engine).sql(),
-            _ => Err(aborted()),
+            (Some(first), Some(engine)) => engine.release(&first.engine).sql()?,
+            _ => return Err(aborted()),
         }
+        for portal in self.portals.values_mut() {
+            portal.savepoints = portal.savepoints.min(index);
+        }
+        Ok(())
     }
 
     /// `ROLLBACK TO`: the savepoint stays. A failed transaction goes on from there.
@@ -372,7 +382,7 @@ impl Session {
             self.storage.forget_definitions();
             self.expressions.clear();
         }
-        self.portals.clear();
+        self.portals.retain(|_, portal| portal.is_held() || portal.savepoints <= index);
         Ok(())
     }
 
@@ -390,8 +400,14 @@ impl Session {
             let message = "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
+        if self.portals.values().any(|portal| {
+            !portal.is_held() && portal.cursor.as_ref().is_some_and(|cursor| cursor.is_holdable)
+        }) {
+            let message = "cannot PREPARE a transaction that has created a cursor WITH HOLD";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         self.finish_constraints()?;
-        self.portals.clear();
+        self.end_cursors(false);
         let Some(open) = self.open.take() else { return Ok(Ended::RolledBack) };
         let result = match open.engine {
             Some(transaction) => transaction.prepare(gid).map(|_| ()).sql(),

@@ -44,6 +44,7 @@ macro_rules! recorded {
 
 recorded! {
     changes,
+    cursors,
     definitions,
     drivers,
     expressions,

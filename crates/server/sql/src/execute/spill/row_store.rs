@@ -3,7 +3,7 @@
 use seawall_values::{Datum, SqlError, SqlResult};
 
 use super::super::context::Context;
-use super::super::memory::{Share, values_bytes};
+use super::super::memory::{Memory, Share, values_bytes};
 use super::{SpillFile, SpillReader};
 
 /// Rows of one width, in the order in which they were added.
@@ -42,6 +42,11 @@ impl RowStore {
         self.rows + usize::try_from(spilled).unwrap_or(usize::MAX)
     }
 
+    /// Whether it has a temporary file.
+    pub(crate) fn is_spilled(&self) -> bool {
+        self.spilled.is_some()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -57,28 +62,33 @@ impl RowStore {
         context.save(slots, &mut self.values);
         let bytes = values_bytes(&self.values[start..]);
         self.rows += 1;
-        self.account(bytes, context)
+        self.account(bytes, &mut context.state.memory)
     }
 
     /// Adds a row.
     pub(crate) fn push(&mut self, row: &[Datum], context: &mut Context<'_>) -> SqlResult<()> {
+        self.push_within(row, &mut context.state.memory)
+    }
+
+    /// Adds a row that counts for this memory.
+    pub(crate) fn push_within(&mut self, row: &[Datum], memory: &mut Memory) -> SqlResult<()> {
         debug_assert_eq!(row.len(), self.width, "a row of another width");
         if let Some(file) = &mut self.spilled {
             let position = file.push(row)?;
             if let Some(positions) = &mut self.positions {
-                self.share.grow(&mut context.state.memory, size_of::<u64>())?;
+                self.share.grow(memory, size_of::<u64>())?;
                 positions.push(position);
             }
             return Ok(());
         }
         self.values.extend_from_slice(row);
         self.rows += 1;
-        self.account(values_bytes(row), context)
+        self.account(values_bytes(row), memory)
     }
 
-    fn account(&mut self, bytes: usize, context: &mut Context<'_>) -> SqlResult<()> {
-        self.share.grow(&mut context.state.memory, bytes)?;
-        let limits = context.state.memory.limits();
+    fn account(&mut self, bytes: usize, memory: &mut Memory) -> SqlResult<()> {
+        self.share.grow(memory, bytes)?;
+        let limits = memory.limits();
         if self.share.bytes() > limits.work_memory {
             self.spilled = Some(SpillFile::create(&limits.temporary_directory)?);
         }
@@ -170,14 +180,35 @@ impl RowStore {
             context.load(slots, &self.values[start..start + self.width]);
             return Ok(());
         }
+        let mut row = Vec::with_capacity(self.width);
+        self.read_spilled(number, &mut row, reader)?;
+        context.restore(slots, row);
+        Ok(())
+    }
+
+    /// Reads the row with a number, in place of what `row` has.
+    pub(crate) fn read(
+        &self,
+        number: usize,
+        row: &mut Vec<Datum>,
+        reader: &mut SpillReader,
+    ) -> SqlResult<()> {
+        row.clear();
+        if number < self.rows {
+            let start = number * self.width;
+            row.extend_from_slice(&self.values[start..start + self.width]);
+            return Ok(());
+        }
+        self.read_spilled(number, row, reader)
+    }
+
+    fn read_spilled(&self, number: usize, row: &mut Vec<Datum>, reader: &mut SpillReader) -> SqlResult<()> {
         let position = self.positions.as_ref().and_then(|positions| positions.get(number - self.rows));
         let (Some(file), Some(position)) = (&self.spilled, position) else {
             return Err(SqlError::internal(format!("row {number} of a row store is not there")));
         };
         reader.seek(*position);
-        let mut row = Vec::with_capacity(self.width);
-        reader.next(file, &mut row)?;
-        context.restore(slots, row);
+        reader.next(file, row)?;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! `DECLARE`, `FETCH`, `MOVE`, `CLOSE`.
 
-use seawall_values::SqlResult;
+use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::super::reader::Reader;
 use super::super::statement::{Declare, Direction, Dml, Fetch, Utility};
@@ -8,15 +8,19 @@ use super::super::statement::{Declare, Direction, Dml, Fetch, Utility};
 pub(super) fn declare(reader: &mut Reader<'_>) -> SqlResult<Declare> {
     reader.expect_word("declare")?;
     let name = reader.name()?;
-    let (mut is_binary, mut is_scrollable) = (false, None);
+    let (mut is_binary, mut is_scrollable, mut is_insensitive) = (false, None, None);
     loop {
         if reader.take_word("binary") {
             is_binary = true;
         } else if reader.take_word("scroll") {
-            is_scrollable = Some(true);
+            set_once(&mut is_scrollable, true, "SCROLL and NO SCROLL")?;
         } else if reader.take(&["no", "scroll"]) {
-            is_scrollable = Some(false);
-        } else if reader.take_one_of(&["insensitive", "asensitive"]).is_none() {
+            set_once(&mut is_scrollable, false, "SCROLL and NO SCROLL")?;
+        } else if reader.take_word("insensitive") {
+            set_once(&mut is_insensitive, true, "ASENSITIVE and INSENSITIVE")?;
+        } else if reader.take_word("asensitive") {
+            set_once(&mut is_insensitive, false, "ASENSITIVE and INSENSITIVE")?;
+        } else {
             break;
         }
     }
@@ -27,7 +31,17 @@ pub(super) fn declare(reader: &mut Reader<'_>) -> SqlResult<Declare> {
     }
     reader.expect_word("for")?;
     let query = super::query(reader).map(Dml::Query)?;
-    Ok(Declare { name, is_binary, is_holdable, is_scrollable, query, text: reader.text().clone() })
+    let is_insensitive = is_insensitive == Some(true);
+    let text = reader.text().clone();
+    Ok(Declare { name, is_binary, is_holdable, is_insensitive, is_scrollable, query, text })
+}
+
+fn set_once(option: &mut Option<bool>, value: bool, both: &str) -> SqlResult<()> {
+    if option.replace(value).is_some_and(|before| before != value) {
+        let message = format!("cannot specify both {both}");
+        return Err(SqlError::new(SqlState::INVALID_CURSOR_DEFINITION, message));
+    }
+    Ok(())
 }
 
 /// `FETCH` or `MOVE`.

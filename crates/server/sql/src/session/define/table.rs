@@ -359,8 +359,7 @@ impl Session {
             crate::execute::Counting::Off,
         );
         let encoding = super::super::encode::Encoding::new(&[], &[]);
-        let mut running =
-            super::super::portal::Running { as_of, planned, execution, encoding, rows: 0, is_done: false };
+        let mut running = super::super::portal::Running::new(planned, execution, encoding);
         self.pull(&mut running, 0, None)?;
         Ok(running.execution.rows_changed())
     }
