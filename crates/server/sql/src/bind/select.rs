@@ -189,6 +189,7 @@ impl Binder<'_> {
                 self.in_clause(Clause::GroupBy, |binder| binder.group_item(expr, &items, &mut groups))?;
             }
         }
+        groups.leave_out_repeated();
         let mut having = match &select.having {
             Some(condition) => Some(self.in_clause(Clause::Having, |binder| {
                 let value = binder.expression(condition)?;
@@ -289,6 +290,7 @@ impl Binder<'_> {
         let mut items = Vec::with_capacity(projection.len());
         for item in projection {
             match item {
+                SelectItem::UnnamedExpr(expr) if crate::parse::is_nothing_mark(expr) => {}
                 SelectItem::UnnamedExpr(expr) => {
                     if let Some(expanded) = self.expanded(expr)? {
                         items.extend(expanded);
@@ -411,6 +413,11 @@ impl Binder<'_> {
         Item { value, name, origin }
     }
 
+    /// The values of a list of results over the innermost scope.
+    pub(super) fn values_of_items(&mut self, projection: &[SelectItem]) -> SqlResult<Vec<Expression>> {
+        Ok(self.items(projection)?.into_iter().map(|item| item.value).collect())
+    }
+
     /// `RETURNING`, as a list of results over the innermost scope.
     pub(super) fn returning(&mut self, list: &[SelectItem]) -> SqlResult<Vec<(OutputColumn, Expression)>> {
         let items = self.in_clause(Clause::Returning, |binder| binder.items(list))?;
@@ -428,6 +435,13 @@ impl Binder<'_> {
 
     fn groups(&mut self, list: &[Expr], items: &[Item]) -> SqlResult<Groups> {
         let mut groups = Groups::default();
+        let list = match list {
+            [first, rest @ ..] if crate::parse::is_distinct_mark(first) => {
+                groups.is_distinct = true;
+                rest
+            }
+            list => list,
+        };
         for expr in list {
             self.group_item(expr, items, &mut groups)?;
         }
@@ -448,19 +462,23 @@ impl Binder<'_> {
         groups: &mut Groups,
     ) -> SqlResult<Vec<Vec<usize>>> {
         let all = |binder: &mut Self, list: &[Expr], groups: &mut Groups| -> SqlResult<Vec<usize>> {
-            list.iter().map(|expr| binder.group_value(expr, items, groups)).collect()
+            let flat = list.iter().flat_map(|expr| match expr {
+                Expr::Tuple(inner) => inner.as_slice(),
+                single => std::slice::from_ref(single),
+            });
+            flat.map(|expr| binder.group_value(expr, items, groups)).collect()
         };
         match expr {
             Expr::GroupingSets(sets) => {
                 groups.has_sets = true;
                 let mut found = Vec::new();
                 for set in sets {
-                    if let [inner @ (Expr::GroupingSets(_) | Expr::Rollup(_) | Expr::Cube(_))] =
-                        set.as_slice()
-                    {
-                        found.extend(self.grouping_sets(inner, items, groups)?);
-                    } else {
-                        found.push(all(self, set, groups)?);
+                    match set.as_slice() {
+                        [single] => match inner_sets(single) {
+                            Some(inner) => found.extend(self.grouping_sets(&inner, items, groups)?),
+                            None => found.push(all(self, set, groups)?),
+                        },
+                        set => found.push(all(self, set, groups)?),
                     }
                 }
                 Ok(found)
@@ -983,9 +1001,53 @@ struct Groups {
     values: Vec<Expression>,
     sets: Vec<Vec<usize>>,
     has_sets: bool,
+    /// `GROUP BY DISTINCT`.
+    is_distinct: bool,
+}
+
+/// `ROLLUP` and `CUBE` inside of `GROUPING SETS` are functions for sqlparser.
+fn inner_sets(expr: &Expr) -> Option<Expr> {
+    use sqlparser::ast::{FunctionArg, FunctionArgExpr, FunctionArguments};
+    let call = match expr {
+        Expr::GroupingSets(_) | Expr::Rollup(_) | Expr::Cube(_) => return Some(expr.clone()),
+        Expr::Function(call) => call,
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let mut parts = Vec::with_capacity(list.args.len());
+    for argument in &list.args {
+        let FunctionArg::Unnamed(FunctionArgExpr::Expr(part)) = argument else { return None };
+        parts.push(match part {
+            Expr::Tuple(list) => list.clone(),
+            single => vec![single.clone()],
+        });
+    }
+    match super::expression::name_parts(&call.name).as_slice() {
+        [name] if name == "rollup" => Some(Expr::Rollup(parts)),
+        [name] if name == "cube" => Some(Expr::Cube(parts)),
+        _ => None,
+    }
 }
 
 impl Groups {
+    /// `DISTINCT`: of sets with the same members one is left.
+    fn leave_out_repeated(&mut self) {
+        if !self.is_distinct {
+            return;
+        }
+        let mut known: Vec<Vec<usize>> = Vec::with_capacity(self.sets.len());
+        self.sets.retain(|set| {
+            let mut members = set.clone();
+            members.sort_unstable();
+            members.dedup();
+            let is_new = !known.contains(&members);
+            if is_new {
+                known.push(members);
+            }
+            is_new
+        });
+    }
+
     /// Items of `GROUP BY` beside each other: each set of one with each of the other.
     fn multiply(&mut self, sets: Vec<Vec<usize>>) {
         if self.sets.is_empty() {

@@ -68,7 +68,10 @@ impl Dialect for PostgreSql {
             return Some(variadic(parser));
         }
         let is_literal = matches!(parser.peek_nth_token_ref(1).token, Token::SingleQuotedString(_));
-        if is_literal && word.keyword == Keyword::NoKeyword && system().type_by_name(&word.value).is_some() {
+        if is_literal
+            && matches!(word.keyword, Keyword::NoKeyword | Keyword::NAME)
+            && system().type_by_name(&word.value).is_some()
+        {
             return Some(typed_literal(parser));
         }
         None

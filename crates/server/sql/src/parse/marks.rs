@@ -2,8 +2,11 @@
 //!
 //! * `FOR NO KEY UPDATE OF a, b` becomes `FOR UPDATE OF "<mark>no key update".a.b`.
 //! * `INSERT INTO t (a) OVERRIDING SYSTEM VALUE` becomes `INSERT INTO t (a) PARTITION ("<mark>system")`.
+//! * `GROUP BY DISTINCT a` becomes `GROUP BY "<mark>distinct", a`, `SELECT UNION ..` becomes `SELECT "<mark>nothing" UNION ..`.
 //! * `UNBOUNDED FOLLOWING EXCLUDE TIES` becomes `"<mark>ties unbounded following" FOLLOWING`,
 //!   `x PRECEDING EXCLUDE TIES` becomes `x OR "<mark>ties preceding" FOLLOWING`.
+
+mod element;
 
 use sqlparser::ast::{
     BinaryOperator, Expr, Insert, LockClause, ObjectNamePart, WindowFrame, WindowFrameBound,
@@ -12,14 +15,18 @@ use sqlparser::ast::{
 use super::token::{Token, TokenKind};
 use crate::algebra::{FrameExclusion, RowLock};
 
+pub(crate) use element::{assigned_element, listed_elements};
+
 /// Begins the names: PostgreSQL's texts have no zero bytes.
 const MARK: char = '\0';
 
 /// Replaces clauses in the tokens of a statement.
 pub(super) fn marked(tokens: Vec<Token>) -> Vec<Token> {
-    let is_concerned =
-        |token: &Token| ["for", "exclude", "overriding"].iter().any(|word| token.kind.is_word(word));
-    if !tokens.iter().any(is_concerned) {
+    let is_concerned = |token: &Token| {
+        ["for", "exclude", "overriding", "group", "set", "into"].iter().any(|word| token.kind.is_word(word))
+    };
+    let ends_early = tokens.last().is_some_and(|token| token.kind.is_word("select"));
+    if !ends_early && !tokens.iter().any(is_concerned) && !tokens.windows(2).any(has_no_results) {
         return tokens;
     }
     let mut result = Vec::with_capacity(tokens.len());
@@ -27,7 +34,11 @@ pub(super) fn marked(tokens: Vec<Token>) -> Vec<Token> {
     while let Some(token) = rest.first() {
         let taken = mark_lock(rest, &mut result)
             .or_else(|| mark_exclusion(rest, &mut result))
-            .or_else(|| mark_overriding(rest, &mut result));
+            .or_else(|| mark_overriding(rest, &mut result))
+            .or_else(|| mark_distinct_groups(rest, &mut result))
+            .or_else(|| mark_nothing(rest, &mut result))
+            .or_else(|| element::mark_assignments(rest, &mut result))
+            .or_else(|| element::mark_columns(rest, &mut result));
         if taken.is_none() {
             result.push(token.clone());
         }
@@ -102,9 +113,7 @@ pub(crate) fn locked_tables(lock: &LockClause) -> Vec<String> {
 
 /// At `OVERRIDING`: writes it in the marked form.
 fn mark_overriding(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
-    let forms: [(&[&str], &str); 2] =
-        [(&["overriding", "system", "value"], "system"), (&["overriding", "user", "value"], "user")];
-    let (words, name) = forms.into_iter().find(|(words, _)| begins_with(tokens, words))?;
+    let (name, length) = overriding_words(tokens)?;
     let like_first = |kind: TokenKind| Token { kind, ..tokens[0].clone() };
     // Without columns, sqlparser would take the next word for an alias.
     if let [.., before, Token { kind: TokenKind::Word(table) | TokenKind::Quoted(table), .. }] =
@@ -119,7 +128,66 @@ fn mark_overriding(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
     result.push(like_first(TokenKind::Character('(')));
     result.push(like_first(TokenKind::Quoted(format!("{MARK}{name}"))));
     result.push(like_first(TokenKind::Character(')')));
-    Some(words.len())
+    Some(length)
+}
+
+/// What `OVERRIDING` names, and how many words it has.
+fn overriding_words(tokens: &[Token]) -> Option<(&'static str, usize)> {
+    let forms: [(&[&str], &str); 2] =
+        [(&["overriding", "system", "value"], "system"), (&["overriding", "user", "value"], "user")];
+    let (words, name) = forms.into_iter().find(|(words, _)| begins_with(tokens, words))?;
+    Some((name, words.len()))
+}
+
+/// At `GROUP BY DISTINCT` and `GROUP BY ALL`.
+fn mark_distinct_groups(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
+    let is_distinct = begins_with(tokens, &["group", "by", "distinct"]);
+    if !is_distinct && !begins_with(tokens, &["group", "by", "all"]) {
+        return None;
+    }
+    result.extend_from_slice(&tokens[..2]);
+    if is_distinct {
+        let like_third = |kind: TokenKind| Token { kind, ..tokens[2].clone() };
+        result.push(like_third(TokenKind::Quoted(format!("{MARK}distinct"))));
+        result.push(like_third(TokenKind::Character(',')));
+    }
+    Some(3)
+}
+
+/// At `SELECT` without a list of results before something that sqlparser would take for one.
+fn mark_nothing(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
+    if !has_no_results(&tokens[..tokens.len().min(2)]) {
+        return None;
+    }
+    result.push(tokens[0].clone());
+    result.push(Token { kind: TokenKind::Quoted(format!("{MARK}nothing")), ..tokens[0].clone() });
+    Some(1)
+}
+
+fn has_no_results(tokens: &[Token]) -> bool {
+    match tokens {
+        [select] => select.kind.is_word("select"),
+        [select, after, ..] => {
+            select.kind.is_word("select")
+                && (after.kind.is_character(')')
+                    || ["union", "intersect", "except", "where"].iter().any(|word| after.kind.is_word(word)))
+        }
+        [] => false,
+    }
+}
+
+fn is_mark(expr: &Expr, name: &str) -> bool {
+    matches!(expr, Expr::Identifier(ident) if ident.value.strip_prefix(MARK) == Some(name))
+}
+
+/// Whether it stands for `DISTINCT` of `GROUP BY`.
+pub(crate) fn is_distinct_mark(expr: &Expr) -> bool {
+    is_mark(expr, "distinct")
+}
+
+/// Whether it stands for a list of results without any.
+pub(crate) fn is_nothing_mark(expr: &Expr) -> bool {
+    is_mark(expr, "nothing")
 }
 
 /// What `INSERT` says about values of identity columns.
@@ -136,7 +204,8 @@ pub(crate) fn overriding(insert: &Insert) -> Option<Overriding> {
     let Some(Expr::Identifier(ident)) = insert.partitioned.as_ref()?.first() else { return None };
     match ident.value.strip_prefix(MARK)? {
         "system" => Some(Overriding::System),
-        _ => Some(Overriding::User),
+        "user" => Some(Overriding::User),
+        _ => None,
     }
 }
 

@@ -47,6 +47,7 @@ recorded! {
     cursors,
     definitions,
     drivers,
+    equivalents,
     expressions,
     json,
     privileges,
