@@ -114,6 +114,17 @@ pub enum ExpressionKind {
         /// Whether one of them is a slice.
         is_slice: bool,
     },
+    /// The container with a part of it set: `SET a[1] = x`, `SET a[1:2] = x`, `SET j['x'] = y`. A container that is null counts as empty.
+    Assign {
+        /// The container.
+        container: Box<Expression>,
+        /// As of `Subscript`.
+        subscripts: Vec<Subscript>,
+        /// Whether one of them is a slice.
+        is_slice: bool,
+        /// What is set.
+        value: Box<Expression>,
+    },
     /// `left operator ANY (array)` (`is_any`) or `ALL`.
     ScalarArray {
         /// The left side.

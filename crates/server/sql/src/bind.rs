@@ -35,6 +35,7 @@ pub(crate) use expression::{folded, qualified};
 pub(crate) use from::missing_relation;
 pub(crate) use needed::NeededPrivileges;
 pub(crate) use scope::{Clause, Scope};
+pub(crate) use types::element_of as element_type;
 
 /// Deeper statements are refused: the binder, like what follows it, is recursive.
 const DEPTH_MAX: usize = 400;

@@ -5,11 +5,12 @@
 //!                          -> all else: types of our own
 //! ```
 //! * `lexer`, `token`, `keywords`: PostgreSQL's tokens. `text`: places in a statement.
-//! * `convert`, `dialect`, `marks`, `tree`: queries, changes, expressions and types, by sqlparser.
+//! * `convert`, `dialect`, `equivalents`, `marks`, `tree`: queries, changes, expressions and types, by sqlparser.
 
 mod convert;
 mod definition;
 mod dialect;
+mod equivalents;
 mod keywords;
 mod lexer;
 mod marks;
@@ -32,7 +33,8 @@ use token::Token;
 use tree::Tree;
 
 pub(crate) use marks::{
-    Overriding, locked_tables, marked_exclusion, marked_lock, overriding, unmarked_frame,
+    Overriding, assigned_element, is_distinct_mark, is_nothing_mark, listed_elements, locked_tables,
+    marked_exclusion, marked_lock, overriding, unmarked_frame,
 };
 pub(crate) use statement::{Dml, Parsed, Utility};
 pub(crate) use text::Text;

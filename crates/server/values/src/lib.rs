@@ -7,9 +7,11 @@
 //! * `system`: PostgreSQL 15's own catalogs of types, functions, operators, casts and aggregates, from a file.
 //! * `text_form`, `binary_form`: input and output.
 //! * `order`: what sorts, groups and joins compare.
+//! * `assignment`: values of which an element or a member is set.
 //! * `functions`: one row for each implementation. `aggregates`, `set_returning`: those that take or give many rows.
 
 pub mod aggregates;
+pub mod assignment;
 pub mod binary_form;
 pub mod date_time;
 pub mod datum;

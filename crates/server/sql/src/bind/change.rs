@@ -1,11 +1,14 @@
 //! `INSERT`, `UPDATE`, `DELETE`: the table, the values that rows get, `RETURNING`.
 //!
-//! * here: what the three share, `UPDATE` and `DELETE`. `insert`, `conflict`: `INSERT` and its `ON CONFLICT`.
+//! * here: what the three share, `UPDATE` and `DELETE`. `insert`, `conflict`: `INSERT` and its `ON CONFLICT`. `element`: assignments to
+//!   elements of arrays. `view`: the tables that views stand for.
 //! * Defaults, checks and generated columns are texts of the schema, and are bound here over the new row: `stored`.
 
 mod conflict;
+mod element;
 mod insert;
 mod stored;
+mod view;
 
 use std::sync::Arc;
 
@@ -16,6 +19,7 @@ use sqlparser::ast::{
     TableFactor, TableWithJoins, Update, UpdateTableFromKind,
 };
 
+use self::view::TargetView;
 use super::expression::{folded, qualified};
 use super::from::missing_relation;
 use super::scope::{Clause, ScopeColumn, ScopeTable};
@@ -34,6 +38,36 @@ struct Target {
     table: Arc<Table>,
     name: String,
     schema: Option<String>,
+    /// The view that stands for the table.
+    view: Option<TargetView>,
+}
+
+impl Target {
+    /// The position of a column that can be given a value.
+    fn column_position(&self, name: &str, at: Option<u32>) -> SqlResult<usize> {
+        match &self.view {
+            Some(view) => view.position(name, at),
+            None => column_position(&self.table, name).map_err(|error| error.at(at)),
+        }
+    }
+
+    fn has_column(&self, name: &str) -> bool {
+        match &self.view {
+            Some(view) => view.has_column(name),
+            None => column_position(&self.table, name).is_ok(),
+        }
+    }
+
+    /// The name of a column in messages.
+    fn column_name(&self, position: usize) -> &str {
+        let name = self.view.as_ref().and_then(|view| view.column_name(position));
+        name.unwrap_or(&self.table.columns[position].name)
+    }
+
+    /// Its name in messages.
+    fn relation_name(&self) -> &str {
+        self.view.as_ref().map_or(&self.table.name, TargetView::name)
+    }
 }
 
 impl Binder<'_> {
@@ -59,10 +93,15 @@ impl Binder<'_> {
     ) -> SqlResult<Target> {
         let position = self.position(name);
         let (schema, plain) = qualified(name);
+        let mut view = None;
+        let mut shown = None;
         let table = match self.find_relation(schema.as_deref(), &plain)? {
             Some(Definition::Table(table)) => table,
-            Some(Definition::View(view)) => {
-                return Err(SqlError::unsupported(format!("{verb} view \"{}\"", view.name)).at(position));
+            Some(Definition::View(found)) => {
+                let (table, target) = self.target_view(&found, verb)?;
+                view = Some(target);
+                shown = Some(found.name.clone());
+                table
             }
             Some(Definition::Sequence(sequence)) => {
                 let message = format!("cannot change sequence \"{}\"", sequence.name);
@@ -90,8 +129,8 @@ impl Binder<'_> {
             },
         );
         Ok(match alias {
-            Some(alias) => Target { table, name: folded(alias), schema: None },
-            None => Target { name: table.name.clone(), table, schema },
+            Some(alias) => Target { table, name: folded(alias), schema: None, view },
+            None => Target { name: shown.unwrap_or_else(|| table.name.clone()), table, schema, view },
         })
     }
 
@@ -121,7 +160,7 @@ impl Binder<'_> {
         }
         relation = Relation::Compute { input: Box::new(relation), values: computed };
         // Generated columns follow from the new values, and from the old ones of columns that are not set.
-        let old = self.target_columns(&target)?;
+        let old = self.target_columns();
         let mut row_now = old;
         for (position, id) in &values {
             if let Some(known) = row_now.iter_mut().find(|(known, _)| known == position) {
@@ -190,8 +229,12 @@ impl Binder<'_> {
             let message = format!("table name \"{}\" specified more than once", target.name);
             return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, message));
         }
-        scope.columns.splice(0..0, columns.iter().cloned());
-        scope.tables.insert(0, scope_table(target, columns, hidden));
+        scope.target = positions_of(&target.table, &columns);
+        let mut shown = self.shown_columns(target.view.as_ref(), columns, hidden.clone())?;
+        let scan = shown.around(scan);
+        let scope = self.scope();
+        scope.columns.splice(0..0, shown.columns.iter().cloned());
+        scope.tables.insert(0, scope_table(target, shown.columns, hidden));
         let mut whole = match relation.take() {
             None => scan,
             Some(others) => Relation::Join {
@@ -212,13 +255,8 @@ impl Binder<'_> {
     }
 
     /// The columns of the table in the innermost scope, by position.
-    fn target_columns(&mut self, target: &Target) -> SqlResult<Vec<(usize, ColumnId)>> {
-        let scope = self.scope();
-        let Some(first) = scope.tables.first() else {
-            return Err(SqlError::internal("a change without a table"));
-        };
-        let live = target.table.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped);
-        Ok(live.zip(&first.columns).map(|((position, _), column)| (position, column.id)).collect())
+    fn target_columns(&mut self) -> Vec<(usize, ColumnId)> {
+        self.scope().target.clone()
     }
 
     /// `SET`: positions and values.
@@ -230,6 +268,9 @@ impl Binder<'_> {
     ) -> SqlResult<Vec<(usize, Expression)>> {
         let mut set: Vec<(usize, Expression)> = Vec::with_capacity(assignments.len());
         for assignment in assignments {
+            if self.element_assignment(target, assignment, &mut set)? {
+                continue;
+            }
             let values = match &assignment.target {
                 AssignmentTarget::ColumnName(name) => {
                     let position = self.assigned_column(target, name)?;
@@ -242,9 +283,9 @@ impl Binder<'_> {
                 }
             };
             for (position, value) in values {
-                let column = &target.table.columns[position];
                 if set.iter().any(|(known, _)| *known == position) {
-                    let message = format!("multiple assignments to same column \"{}\"", column.name);
+                    let message =
+                        format!("multiple assignments to same column \"{}\"", target.column_name(position));
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
                 }
                 let value = self.updated_value(target, position, value)?;
@@ -254,20 +295,64 @@ impl Binder<'_> {
         Ok(set)
     }
 
+    /// `SET a[1] = x`. `false`: it is an assignment to all of a column.
+    fn element_assignment(
+        &mut self,
+        target: &Target,
+        assignment: &Assignment,
+        set: &mut Vec<(usize, Expression)>,
+    ) -> SqlResult<bool> {
+        let (AssignmentTarget::ColumnName(name), Some((written, value))) =
+            (&assignment.target, crate::parse::assigned_element(&assignment.value))
+        else {
+            return Ok(false);
+        };
+        let position = self.assigned_column(target, name)?;
+        let column = &target.table.columns[position];
+        let Some(element) = self.in_clause(Clause::UpdateSet, |binder| binder.element(column, written))?
+        else {
+            return Ok(false);
+        };
+        let value = self.in_clause(Clause::UpdateSet, |binder| binder.expression(value))?;
+        if let Some(detail) = no_value_of_its_own(column) {
+            let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
+            return Err(SqlError::new(SqlState::GENERATED_ALWAYS, message).with_detail(detail));
+        }
+        let before = match set.iter().position(|(known, _)| *known == position) {
+            Some(at) if matches!(set[at].1.kind, ExpressionKind::Assign { .. }) => set.remove(at).1,
+            Some(_) => {
+                let message =
+                    format!("multiple assignments to same column \"{}\"", target.column_name(position));
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
+            None => {
+                let known = self.target_columns();
+                let id = known.iter().find(|(at, _)| *at == position).map(|(_, id)| *id);
+                self.column_expression(
+                    id.ok_or_else(|| SqlError::internal("a column of nowhere"))?,
+                    column.of,
+                )
+            }
+        };
+        let value = self.updated_element(column, element, before, value)?;
+        set.push((position, value));
+        Ok(true)
+    }
+
     fn assigned_column(&mut self, target: &Target, name: &ObjectName) -> SqlResult<usize> {
         let position = self.position(name);
         let parts = super::expression::name_parts(name);
         match parts.as_slice() {
-            [name] => column_position(&target.table, name).map_err(|error| error.at(position)),
-            [table, _] if *table == target.name && column_position(&target.table, table).is_err() => {
+            [name] => target.column_position(name, position),
+            [table, _] if *table == target.name && !target.has_column(table) => {
                 let message =
-                    format!("column \"{table}\" of relation \"{}\" does not exist", target.table.name);
+                    format!("column \"{table}\" of relation \"{}\" does not exist", target.relation_name());
                 Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message)
                     .with_hint("SET target columns cannot be qualified with the relation name.")
                     .at(position))
             }
             [name, ..] => {
-                column_position(&target.table, name).map_err(|error| error.at(position))?;
+                target.column_position(name, position)?;
                 Err(SqlError::unsupported("assignment to a field of a column").at(position))
             }
             [] => Err(SqlError::internal("an assignment to nothing")),
@@ -359,7 +444,7 @@ impl Binder<'_> {
     }
 
     fn generated_value(&mut self, target: &Target, position: usize) -> SqlResult<Expression> {
-        let columns = self.target_columns(target)?;
+        let columns = self.target_columns();
         let found =
             self.generated_values(&target.table, &columns)?.into_iter().find(|(at, _)| *at == position);
         found
@@ -416,11 +501,14 @@ impl Binder<'_> {
                 _ => Vec::new(),
             };
             let others = scope.tables.split_off(scope.tables.len().min(1));
+            let shown = self.shown_columns(target.view.as_ref(), columns, hidden.clone())?;
+            let scope = self.scope();
             scope.columns =
-                columns.iter().chain(others.iter().flat_map(|table| &table.columns)).cloned().collect();
-            scope.tables = vec![scope_table(target, columns, hidden)];
+                shown.columns.iter().chain(others.iter().flat_map(|table| &table.columns)).cloned().collect();
+            scope.tables = vec![scope_table(target, shown.columns.clone(), hidden)];
             scope.tables.extend(others);
             returned = self.returning(list)?;
+            returned.iter_mut().for_each(|(_, value)| shown.resolve(value));
         }
         let output = returned.iter().map(|(output, _)| output.clone()).collect();
         let returning = returned.into_iter().map(|(output, value)| (output.column, value)).collect();
@@ -432,6 +520,11 @@ impl Binder<'_> {
 /// The columns that are there, with their positions.
 fn live_columns(table: &Table) -> impl Iterator<Item = (usize, &Column)> {
     table.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped)
+}
+
+/// The columns of a scan of a table, by position.
+fn positions_of(table: &Table, columns: &[ScopeColumn]) -> Vec<(usize, ColumnId)> {
+    live_columns(table).zip(columns).map(|((position, _), column)| (position, column.id)).collect()
 }
 
 fn scope_column(table: &Table, position: usize, column: &Column, id: ColumnId) -> ScopeColumn {

@@ -429,7 +429,7 @@ impl Binder<'_> {
         }
     }
 
-    fn subscripts(
+    pub(super) fn subscripts(
         &mut self,
         value: Expression,
         chain: &[AccessExpr],
@@ -458,11 +458,15 @@ impl Binder<'_> {
             },
         };
         if container == oid::JSONB && is_slice {
-            return Err(SqlError::new(
-                SqlState::DATATYPE_MISMATCH,
-                "jsonb subscript does not support slices",
-            )
-            .at(position));
+            let slice = chain.iter().find_map(|access| match access {
+                AccessExpr::Subscript(Written::Slice { lower_bound, upper_bound, .. }) => {
+                    upper_bound.as_ref().or(lower_bound.as_ref())
+                }
+                _ => None,
+            });
+            let at = slice.and_then(|bound| self.position(bound)).or(position);
+            let message = "jsonb subscript does not support slices";
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).at(at));
         }
         if container != oid::JSONB && chain.len() > DIMENSIONS_MAX {
             let message = format!(

@@ -140,6 +140,13 @@ pub(crate) fn for_each_child(expression: &Expression, look: &mut dyn FnMut(&Expr
                 subscript.from.iter().chain(&subscript.to).for_each(&mut *look);
             }
         }
+        K::Assign { container, subscripts, value, .. } => {
+            look(container);
+            for subscript in subscripts {
+                subscript.from.iter().chain(&subscript.to).for_each(&mut *look);
+            }
+            look(value);
+        }
         K::ScalarArray { left, array, .. } => {
             look(left);
             look(array);
@@ -189,6 +196,13 @@ pub(crate) fn for_each_child_mut(expression: &mut Expression, change: &mut dyn F
             for subscript in subscripts {
                 subscript.from.iter_mut().chain(&mut subscript.to).for_each(&mut *change);
             }
+        }
+        K::Assign { container, subscripts, value, .. } => {
+            change(container);
+            for subscript in subscripts {
+                subscript.from.iter_mut().chain(&mut subscript.to).for_each(&mut *change);
+            }
+            change(value);
         }
         K::ScalarArray { left, array, .. } => {
             change(left);

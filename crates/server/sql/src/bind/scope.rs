@@ -119,6 +119,8 @@ pub(crate) struct Scope {
     pub(crate) columns: Vec<ScopeColumn>,
     /// Tables that can be named.
     pub(crate) tables: Vec<ScopeTable>,
+    /// The columns of the table that the statement changes, by position.
+    pub(crate) target: Vec<(usize, ColumnId)>,
     /// What is being bound.
     pub(crate) clause: Option<Clause>,
     /// Aggregates of this query so far.

@@ -168,6 +168,7 @@ impl Writer<'_> {
             }
             Kind::ConvertByText(inner) | Kind::Relabel(inner) => self.cast(inner, of),
             Kind::ConvertElements { array, .. } => self.cast(array, of),
+            Kind::Assign { .. } => unwritten("an assignment to a part of a value"),
             Kind::Field(..) | Kind::WholeRow(..) => unwritten("a field of a row"),
             Kind::Subquery(_) => unwritten("a subquery"),
             Kind::Parameter(_) => unwritten("a parameter"),

@@ -8,6 +8,7 @@
 
 mod arithmetic;
 mod array;
+mod assignment;
 mod call;
 mod case;
 mod comparison;
@@ -18,6 +19,7 @@ use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 
 pub(crate) use arithmetic::{Arithmetic, IntegerOperator};
 pub(crate) use array::{ArrayConstructor, ConvertElements, SubscriptPart, Subscripts, nest};
+pub(crate) use assignment::Assignment;
 pub(crate) use call::{Binary, BinaryMeans, FunctionCall, SessionCall};
 pub(crate) use case::Case;
 pub(crate) use comparison::{Comparison, Operator, comparison_of};
@@ -57,6 +59,7 @@ pub(crate) enum Expression {
     RowCompare(Box<RowCompare>),
     Field(Box<Expression>, usize),
     Subscript(Box<Subscripts>),
+    Assign(Box<Assignment>),
     ScalarArray(Box<ScalarArray>),
     InSet(Box<InSet>),
     /// A number as the number of an object, or the other way round.
@@ -157,6 +160,7 @@ impl Expression {
             Expression::RowCompare(compare) => compare.evaluate(context),
             Expression::Field(row, field) => row::field(row, *field, context),
             Expression::Subscript(subscripts) => subscripts.evaluate(context),
+            Expression::Assign(assignment) => assignment.evaluate(context),
             Expression::ScalarArray(test) => test.evaluate(context),
             Expression::InSet(test) => test.evaluate(context),
             Expression::Relabel(value, to) => Ok(value.evaluate(context)?.relabeled(*to)),

@@ -11,9 +11,9 @@ use super::planner::Planner;
 use super::walk::{Columns, free, made, used};
 use crate::algebra::{Call, Expression as Algebra, ExpressionKind, Subquery, SubqueryKind};
 use crate::execute::expression::{
-    Arithmetic, ArrayConstructor, Binary, BinaryMeans, Case, Comparison, Conversion, ConvertElements,
-    Expression, FunctionCall, InSet, IntegerOperator, Operator, Pair, RowCompare, RowConstructor,
-    ScalarArray, SessionCall, SubscriptPart, Subscripts, comparison_of,
+    Arithmetic, ArrayConstructor, Assignment, Binary, BinaryMeans, Case, Comparison, Conversion,
+    ConvertElements, Expression, FunctionCall, InSet, IntegerOperator, Operator, Pair, RowCompare,
+    RowConstructor, ScalarArray, SessionCall, SubscriptPart, Subscripts, comparison_of,
 };
 use crate::execute::plan::{SubqueryPlan, SubqueryPlanKind};
 use crate::execute::{Groups, is_padded};
@@ -132,15 +132,19 @@ impl Planner<'_> {
             }
             ExpressionKind::Field(row, field) => Expression::Field(self.one(row)?, *field),
             ExpressionKind::Subscript { container, subscripts, is_slice } => {
-                let mut parts = Vec::with_capacity(subscripts.len());
-                for subscript in subscripts {
-                    let from = subscript.from.as_ref().map(|from| self.expression(from)).transpose()?;
-                    let to = subscript.to.as_ref().map(|to| self.expression(to)).transpose()?;
-                    parts.push(SubscriptPart { from, to });
-                }
+                let parts = self.subscript_parts(subscripts)?;
                 let container = self.expression(container)?;
-                let parts = parts.into_boxed_slice();
                 Expression::Subscript(Box::new(Subscripts { container, parts, is_slice: *is_slice }))
+            }
+            ExpressionKind::Assign { container, subscripts, is_slice, value } => {
+                let element = crate::bind::element_type(container.of.oid);
+                Expression::Assign(Box::new(Assignment {
+                    parts: self.subscript_parts(subscripts)?,
+                    container: self.expression(container)?,
+                    is_slice: *is_slice,
+                    value: self.expression(value)?,
+                    element,
+                }))
             }
             ExpressionKind::ScalarArray { left, array, function, is_any } => {
                 self.scalar_array(left, array, function, *is_any)?
@@ -245,6 +249,19 @@ impl Planner<'_> {
             left: self.expression(left)?,
             right: self.expression(right)?,
         })
+    }
+
+    fn subscript_parts(
+        &mut self,
+        subscripts: &[crate::algebra::Subscript],
+    ) -> SqlResult<Box<[SubscriptPart]>> {
+        let mut parts = Vec::with_capacity(subscripts.len());
+        for subscript in subscripts {
+            let from = subscript.from.as_ref().map(|from| self.expression(from)).transpose()?;
+            let to = subscript.to.as_ref().map(|to| self.expression(to)).transpose()?;
+            parts.push(SubscriptPart { from, to });
+        }
+        Ok(parts.into_boxed_slice())
     }
 
     fn scalar_array(

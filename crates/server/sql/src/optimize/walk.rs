@@ -52,6 +52,11 @@ pub(crate) fn operands<'e>(expression: &'e Expression, visit: &mut dyn FnMut(&'e
             visit(container);
             subscripts.iter().flat_map(|part| part.from.iter().chain(&part.to)).for_each(visit);
         }
+        ExpressionKind::Assign { container, subscripts, value, .. } => {
+            visit(container);
+            subscripts.iter().flat_map(|part| part.from.iter().chain(&part.to)).for_each(&mut *visit);
+            visit(value);
+        }
         ExpressionKind::ConvertElements { array, converted, .. } => {
             visit(array);
             visit(converted);

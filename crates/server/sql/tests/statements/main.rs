@@ -47,6 +47,7 @@ recorded! {
     cursors,
     definitions,
     drivers,
+    elements,
     equivalents,
     expressions,
     json,
@@ -54,6 +55,7 @@ recorded! {
     queries,
     transactions,
     types,
+    views,
 }
 
 /// A row that another transaction has changed is looked at again in its newest version, whichever way the statement finds it.

@@ -9,7 +9,7 @@ use super::super::Binder;
 use super::super::expression::{folded, qualified};
 use super::super::same::for_each_child_mut;
 use super::super::scope::{Clause, Scope};
-use super::{Target, column_position, live_columns, scope_column, scope_table};
+use super::{Target, live_columns, scope_column, scope_table};
 use crate::algebra::{ColumnId, Conflict, ConflictUpdate, Expression, ExpressionKind, Relation};
 use crate::schema::{ConstraintKind, Index, IndexedValue, Table};
 
@@ -20,7 +20,7 @@ impl Binder<'_> {
     pub(super) fn conflict(&mut self, target: &Target, written: &OnConflict) -> SqlResult<Conflict> {
         let indexes = match &written.conflict_target {
             None => Vec::new(),
-            Some(ConflictTarget::Columns(columns)) => self.inferred_indexes(&target.table, columns)?,
+            Some(ConflictTarget::Columns(columns)) => self.inferred_indexes(target, columns)?,
             Some(ConflictTarget::OnConstraint(name)) => {
                 vec![index_of_constraint(&target.table, &qualified(name).1)?]
             }
@@ -38,15 +38,17 @@ impl Binder<'_> {
     }
 
     /// The unique indexes over exactly these columns.
-    fn inferred_indexes(&mut self, table: &Table, columns: &[Ident]) -> SqlResult<Vec<Arc<Index>>> {
+    fn inferred_indexes(&mut self, target: &Target, columns: &[Ident]) -> SqlResult<Vec<Arc<Index>>> {
+        let table = &target.table;
         let mut wanted = Vec::with_capacity(columns.len());
         for column in columns {
             let name = folded(column);
             let position = self.text.position(column.span.start);
-            let found = column_position(table, &name).map_err(|_| {
-                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
-                    .at(position)
-            })?;
+            if !target.has_column(&name) {
+                let message = format!("column \"{name}\" does not exist");
+                return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(position));
+            }
+            let found = target.column_position(&name, position).map_err(|_| no_such_index())?;
             if !wanted.contains(&found) {
                 wanted.push(found);
             }
@@ -64,8 +66,7 @@ impl Binder<'_> {
         };
         let found: Vec<Arc<Index>> = table.indexes.iter().filter(is_over).cloned().collect();
         if found.is_empty() {
-            let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-            return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+            return Err(no_such_index());
         }
         Ok(found)
     }
@@ -81,19 +82,26 @@ impl Binder<'_> {
             new_columns.push(scope_column(&target.table, position, column, new));
         }
         self.need_columns(&target.table, &old_columns);
-        let proposed = Target { name: "excluded".to_owned(), schema: None, table: Arc::clone(&target.table) };
+        let proposed = Target { name: "excluded".to_owned(), schema: None, ..target.clone() };
+        let old = self.shown_columns(target.view.as_ref(), old_columns, Vec::new())?;
+        let new = self.shown_columns(target.view.as_ref(), new_columns, Vec::new())?;
         let scope = Scope {
-            columns: old_columns.iter().chain(&new_columns).cloned().collect(),
+            columns: old.columns.iter().chain(&new.columns).cloned().collect(),
+            target: existing.clone(),
             tables: vec![
-                scope_table(target, old_columns, Vec::new()),
-                scope_table(&proposed, new_columns, Vec::new()),
+                scope_table(target, old.columns.clone(), Vec::new()),
+                scope_table(&proposed, new.columns.clone(), Vec::new()),
             ],
             ..Scope::default()
         };
         self.scopes.push(scope);
         let bound = self.conflict_values(target, written, &existing);
         self.scopes.pop();
-        let (values, condition) = bound?;
+        let (mut values, mut condition) = bound?;
+        for value in values.iter_mut().map(|(_, value)| value).chain(&mut condition) {
+            old.resolve(value);
+            new.resolve(value);
+        }
         Ok(ConflictUpdate { existing, excluded, values, condition })
     }
 
@@ -135,6 +143,11 @@ fn with_values(expression: &mut Expression, existing: &[(usize, ColumnId)], valu
         return;
     }
     for_each_child_mut(expression, &mut |child| with_values(child, existing, values));
+}
+
+fn no_such_index() -> Box<SqlError> {
+    let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+    SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
 }
 
 fn index_of_constraint(table: &Table, name: &str) -> SqlResult<Arc<Index>> {

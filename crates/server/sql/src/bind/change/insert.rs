@@ -7,12 +7,28 @@ use super::super::Binder;
 use super::super::expression::qualified;
 use super::super::scope::Clause;
 use super::super::set_operation::literal_of;
-use super::{Target, column_position, live_columns, no_value_of_its_own};
+use super::element::Element;
+use super::{Target, live_columns, no_value_of_its_own};
 use crate::algebra::{ChangeKind, ColumnId, Expression, ExpressionKind, OutputColumn, Relation};
 use crate::parse::Overriding;
 
 /// A row source: its relation, and the column that each given column of the table takes its value from.
 type Source = (Relation, Vec<(usize, ColumnId)>);
+
+/// The columns that are listed, by position, and the parts of them that are given.
+struct Listed<'i> {
+    /// An error: it is a column of a view that takes no value.
+    positions: Vec<SqlResult<usize>>,
+    /// For each of them; none: all are given whole.
+    elements: Vec<Option<Element>>,
+    names: &'i [ObjectName],
+}
+
+impl Listed<'_> {
+    fn element(&self, index: usize) -> Option<&Element> {
+        self.elements.get(index).and_then(Option::as_ref)
+    }
+}
 
 impl Binder<'_> {
     pub(super) fn insert(&mut self, insert: &Insert) -> SqlResult<(Relation, Vec<OutputColumn>)> {
@@ -33,7 +49,10 @@ impl Binder<'_> {
         let overriding = crate::parse::overriding(insert);
         let (mut relation, mut values) = match &insert.source {
             None => (Relation::OneRow, Vec::new()),
-            Some(source) => self.source(&target, source, &listed, &insert.columns, overriding)?,
+            Some(source) => {
+                let source = self.source(&target, source, &listed, overriding)?;
+                self.with_elements(source, &listed.elements, &target.table.columns)
+            }
         };
         let given: Vec<usize> = match insert.columns.is_empty() {
             true => values.iter().map(|(position, _)| *position).collect(),
@@ -100,30 +119,45 @@ impl Binder<'_> {
     }
 
     /// The columns that are given values, by position: those that are listed, or all.
-    fn listed_columns(&mut self, target: &Target, insert: &Insert) -> SqlResult<Vec<usize>> {
-        if insert.columns.is_empty() {
-            return Ok(live_columns(&target.table).map(|(position, _)| position).collect());
+    fn listed_columns<'i>(&mut self, target: &Target, insert: &'i Insert) -> SqlResult<Listed<'i>> {
+        let names = insert.columns.as_slice();
+        if names.is_empty() {
+            let positions = match &target.view {
+                Some(view) => view.positions(),
+                None => live_columns(&target.table).map(|(position, _)| Ok(position)).collect(),
+            };
+            return Ok(Listed { positions, elements: Vec::new(), names });
         }
-        let mut listed = Vec::with_capacity(insert.columns.len());
-        for name in &insert.columns {
+        let written = crate::parse::listed_elements(insert).unwrap_or_default();
+        let mut elements: Vec<Option<Element>> = Vec::with_capacity(written.len());
+        let mut listed = Vec::with_capacity(names.len());
+        for (index, name) in names.iter().enumerate() {
             let at = self.position(name);
             let plain = qualified(name).1;
-            let position = column_position(&target.table, &plain).map_err(|error| error.at(at))?;
-            if listed.contains(&position) {
+            let position = target.column_position(&plain, at)?;
+            let element = match written.get(index) {
+                Some(written) => self.element(&target.table.columns[position], written)?,
+                None => None,
+            };
+            let is_repeated = (0..index).any(|before| {
+                listed[before] == position
+                    && (element.is_none() || elements.get(before).is_none_or(Option::is_none))
+            });
+            elements.push(element);
+            if is_repeated {
                 let message = format!("column \"{plain}\" specified more than once");
                 return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message).at(at));
             }
             listed.push(position);
         }
-        Ok(listed)
+        Ok(Listed { positions: listed.into_iter().map(Ok).collect(), elements, names })
     }
 
     fn source(
         &mut self,
         target: &Target,
         source: &Query,
-        listed: &[usize],
-        names: &[ObjectName],
+        listed: &Listed<'_>,
         overriding: Option<Overriding>,
     ) -> SqlResult<Source> {
         if let SetExpr::Values(values) = source.body.as_ref()
@@ -132,14 +166,14 @@ impl Binder<'_> {
             && source.limit_clause.is_none()
         {
             let rows: Vec<&[Expr]> = values.rows.iter().map(|row| row.content.as_slice()).collect();
-            return self.value_rows(target, &rows, listed, names, overriding);
+            return self.value_rows(target, &rows, listed, overriding);
         }
         let (mut relation, output) = self.deeper(|binder| binder.bind_query(source, true))?;
         let last = output.last().and_then(|column| self.shown_position(&relation, column));
-        let given = self.given_columns(listed, output.len(), names, last)?;
+        let given = self.given_columns(listed, output.len(), last)?;
         let mut values = Vec::with_capacity(given.len());
         let mut computed = Vec::new();
-        for (position, from) in given.iter().zip(&output) {
+        for (index, (position, from)) in given.iter().zip(&output).enumerate() {
             let column = &target.table.columns[*position];
             let value = match literal_of(&mut relation, from.column) {
                 Some(literal) if literal.of.oid == seawall_values::oid::UNKNOWN => literal,
@@ -148,7 +182,10 @@ impl Binder<'_> {
             if self.takes_default(target, *position, overriding)? {
                 continue;
             }
-            let value = self.assigned(column, value)?;
+            let value = match listed.element(index) {
+                Some(element) => self.element_value(column, element, value)?,
+                None => self.assigned(column, value)?,
+            };
             let (id, _) = self.as_column(value, &mut computed);
             values.push((*position, id));
         }
@@ -169,8 +206,7 @@ impl Binder<'_> {
         &mut self,
         target: &Target,
         rows: &[&[Expr]],
-        listed: &[usize],
-        names: &[ObjectName],
+        listed: &Listed<'_>,
         overriding: Option<Overriding>,
     ) -> SqlResult<Source> {
         let width = rows.first().map_or(0, |row| row.len());
@@ -180,15 +216,20 @@ impl Binder<'_> {
             let message = "VALUES lists must all be the same length";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at));
         }
-        let first_extra =
-            rows.first().and_then(|row| row.get(listed.len())).and_then(|value| self.position(value));
-        let given = self.given_columns(listed, width, names, first_extra)?;
+        let first_extra = rows
+            .first()
+            .and_then(|row| row.get(listed.positions.len()))
+            .and_then(|value| self.position(value));
+        let given = self.given_columns(listed, width, first_extra)?;
         let mut typed = Vec::with_capacity(rows.len());
         for row in rows {
             let mut values = Vec::with_capacity(width);
-            for (position, written) in given.iter().zip(*row) {
+            for (index, (position, written)) in given.iter().zip(*row).enumerate() {
                 let value = self.in_clause(Clause::Values, |binder| binder.expression(written))?;
-                values.push(self.inserted_value(target, *position, value, overriding)?);
+                values.push(match listed.element(index) {
+                    Some(element) => self.element_value(&target.table.columns[*position], element, value)?,
+                    None => self.inserted_value(target, *position, value, overriding)?,
+                });
             }
             typed.push(values);
         }
@@ -255,23 +296,17 @@ impl Binder<'_> {
     }
 
     /// The columns that so many values are for.
-    fn given_columns(
-        &self,
-        listed: &[usize],
-        values: usize,
-        names: &[ObjectName],
-        at: Option<u32>,
-    ) -> SqlResult<Vec<usize>> {
-        if values > listed.len() {
+    fn given_columns(&self, listed: &Listed<'_>, values: usize, at: Option<u32>) -> SqlResult<Vec<usize>> {
+        if values > listed.positions.len() {
             let message = "INSERT has more expressions than target columns";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at));
         }
-        if let Some(name) = names.get(values) {
+        if let Some(name) = listed.names.get(values) {
             let at = self.position(name);
             let message = "INSERT has more target columns than expressions";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at));
         }
-        Ok(listed[..values].to_vec())
+        listed.positions[..values].iter().cloned().collect()
     }
 }
 

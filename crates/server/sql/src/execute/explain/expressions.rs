@@ -179,6 +179,7 @@ impl Printer<'_> {
                 });
                 format!("{}{}", self.show(&subscripts.container), parts.collect::<String>())
             }
+            Expression::Assign(assignment) => self.show(&assignment.value),
             Expression::ScalarArray(test) => {
                 let operator = super::super::expression::comparison_of(&test.function.function.source)
                     .map_or(test.function.function.name.as_str(), |(operator, _)| operator_name(operator));

@@ -222,7 +222,7 @@ fn cut(array: &Array, bounds: &[(i64, i64)]) -> Datum {
     Datum::Array(Arc::new(Array { element: array.element, dimensions, values }))
 }
 
-fn number(expression: Option<&Expression>, context: &mut Context<'_>) -> SqlResult<Option<i32>> {
+pub(super) fn number(expression: Option<&Expression>, context: &mut Context<'_>) -> SqlResult<Option<i32>> {
     let Some(expression) = expression else { return Ok(None) };
     match expression.evaluate(context)? {
         Datum::Int4(value) => Ok(Some(value)),
