@@ -44,6 +44,24 @@ fn a_checkpoint_says_what_it_did() {
     assert_eq!(database.info().unwrap().recent_checkpoints, [first, second]);
 }
 
+/// The estimate sees what checkpoints have put into the tree, of this table alone.
+#[test]
+fn rows_in_a_range_are_estimated() {
+    let database = open(&SimulatedDisk::new(3), options());
+    let (table, other) = (database.create_table("t").unwrap(), database.create_table("u").unwrap());
+    fill(&database, &table, 0..5000);
+    fill(&database, &other, 0..2000);
+    assert_eq!(database.snapshot().estimate_rows::<&[u8]>(&table, ..).unwrap(), 0.0);
+    database.checkpoint().unwrap();
+    let snapshot = database.snapshot();
+    let all = snapshot.estimate_rows::<&[u8]>(&table, ..).unwrap();
+    assert!((4000.0..6000.0).contains(&all), "{all}");
+    let part = snapshot.estimate_rows(&table, 1000_u32.to_be_bytes()..2000_u32.to_be_bytes()).unwrap();
+    assert!((700.0..1300.0).contains(&part), "{part}");
+    let none = snapshot.estimate_rows(&table, 6000_u32.to_be_bytes()..).unwrap();
+    assert!(none < 100.0, "{none}");
+}
+
 #[test]
 fn checkpoints_of_earlier_sessions_are_remembered() {
     let disk = SimulatedDisk::new(2);

@@ -18,7 +18,7 @@
 //! * Of an encrypted database, what leaves memory is encrypted: pages in `page_file`, images in `recovery_file`.
 //! * The tree does not know what a transaction is. Its keys are byte strings, table id first.
 //!
-//! Start at `page` for the bytes, `lookup` for reading, `merge` and `chunk` for changing.
+//! Start at `page` for the bytes, `lookup` for reading, `estimate` for counting, `merge` and `chunk` for changing.
 
 mod apply;
 mod bulk_load;
@@ -28,6 +28,7 @@ mod chunk;
 mod cursor;
 mod cut;
 mod error;
+mod estimate;
 mod graft;
 mod image_compression;
 mod image_log;

@@ -1,6 +1,6 @@
 //! Reading at one moment.
 
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use seawall_types::Lsn;
@@ -89,6 +89,26 @@ impl Snapshot {
         let storage = self.engine.storage_at(table, self.lsn())?;
         let snapshot = self.engine.register_snapshot_at(self.lsn());
         Ok(Scan::new(Arc::clone(&self.engine), snapshot, row_bounds(storage, &bounds), direction))
+    }
+
+    /// About how many rows of `table` are in `bounds`, for as much effort as two point reads. Rows that no checkpoint has taken up yet are
+    /// not counted.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn estimate_rows<K: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        bounds: impl RangeBounds<K>,
+    ) -> Result<f64, Error> {
+        self.check_usable()?;
+        let storage = self.engine.storage_at(table, self.lsn())?;
+        let key = |bound: Bound<Vec<u8>>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => Vec::new(),
+        };
+        let (from, to) = row_bounds(storage, &bounds);
+        self.engine.tree.estimate_rows(&key(from), &key(to)).map_err(|error| Error::tree(&error))
     }
 
     fn check_usable(&self) -> Result<(), Error> {
