@@ -107,6 +107,9 @@ impl Aggregate {
 
     /// The group of the row in the context; `None`: the row was put aside.
     fn group(&mut self, plan: &AggregatePlan, context: &mut Context<'_>) -> SqlResult<Option<usize>> {
+        if plan.sets[self.set].is_empty() && !self.groups.is_empty() {
+            return Ok(Some(0));
+        }
         self.key.clear();
         self.key.extend(plan.sets[self.set].iter().map(|at| context.row[plan.groups[*at]].clone()));
         let hash = self.groups.hash(&self.key);

@@ -159,7 +159,12 @@ impl RowLayout {
                 .collect(),
         };
         key.truncate(key.iter().rposition(|(_, slot)| slot.is_some()).map_or(0, |last| last + 1));
-        RowReader { columns: columns.collect(), key }
+        let columns: Vec<_> = columns.collect();
+        let read =
+            columns.iter().filter_map(|(_, slot, _)| *slot).chain(key.iter().filter_map(|(_, slot)| *slot));
+        let read: Vec<usize> = read.collect();
+        let nulls = (0..wanted.len()).filter(|slot| !read.contains(slot)).collect();
+        RowReader { columns, key, nulls }
     }
 
     /// What reads all columns.
@@ -175,6 +180,8 @@ pub struct RowReader {
     columns: Vec<(Kind, Option<usize>, Datum)>,
     /// For each part of the key up to the last one that is wanted.
     key: Vec<(KeyPart, Option<usize>)>,
+    /// Places that no row has a value for: of dropped columns.
+    nulls: Vec<usize>,
 }
 
 impl RowReader {
@@ -183,7 +190,9 @@ impl RowReader {
     /// # Errors
     /// `XX001`: the bytes are no row of this table.
     pub fn read(&self, key: &[u8], value: &[u8], row: &mut [Datum]) -> SqlResult<()> {
-        row.fill(Datum::Null);
+        for place in &self.nulls {
+            row[*place] = Datum::Null;
+        }
         self.read_key(key, row)?;
         if self.columns.is_empty() { Ok(()) } else { self.read_value(value, row) }
     }
@@ -219,7 +228,8 @@ impl RowReader {
             match (is_stored, slot) {
                 (true, Some(slot)) => row[*slot] = reader.value(*kind)?,
                 (true, None) => reader.skip(*kind)?,
-                (false, _) => {}
+                (false, Some(slot)) => row[*slot] = Datum::Null,
+                (false, None) => {}
             }
         }
         Ok(())

@@ -62,6 +62,17 @@ const TAGGED_KINDS: [Kind; 23] = [
     Kind::Tid,
 ];
 
+/// A signed integer of any length, little-endian.
+fn integer(bytes: &[u8]) -> BigInt {
+    const SHORT: usize = size_of::<i64>();
+    let Some(last) = bytes.last().filter(|_| bytes.len() <= SHORT) else {
+        return BigInt::from_signed_bytes_le(bytes);
+    };
+    let mut whole = if last & 0x80 == 0 { [0; SHORT] } else { [0xFF; SHORT] };
+    whole[..bytes.len()].copy_from_slice(bytes);
+    BigInt::from(i64::from_le_bytes(whole))
+}
+
 /// Appends a length or a count.
 pub(crate) fn write_length(length: usize, out: &mut Vec<u8>) {
     let mut rest = length;
@@ -408,7 +419,7 @@ impl<'a> ValueReader<'a> {
         Ok(match class {
             0 => {
                 let scale = u32::try_from(body.length()?).map_err(|_| damaged("a scale is out of range"))?;
-                Numeric::Finite { digits: BigInt::from_signed_bytes_le(body.rest), scale }
+                Numeric::Finite { digits: integer(body.rest), scale }
             }
             1 => Numeric::PositiveInfinity,
             2 => Numeric::NegativeInfinity,

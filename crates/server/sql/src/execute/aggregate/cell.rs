@@ -5,6 +5,7 @@ use seawall_values::{Datum, SqlResult};
 
 use super::super::compare::{Key, are_same};
 use super::super::context::Context;
+use super::super::expression::Expression;
 use super::super::memory::Share;
 use super::super::plan::AggregateCall;
 use super::super::sort::Sorter;
@@ -73,6 +74,14 @@ impl Cell {
     ) -> SqlResult<()> {
         if !call.accepts(context)? {
             return Ok(());
+        }
+        if let (None, [Expression::Slot(slot)], false) =
+            (&self.sorter, &call.arguments[..], call.is_ordered_set)
+        {
+            // The usual argument is a column: it is not copied.
+            let arguments = std::slice::from_ref(&context.row[*slot]);
+            self.accumulator.add(arguments, context.settings)?;
+            return self.account(share, context);
         }
         values.clear();
         if let Some(sorter) = &mut self.sorter {
