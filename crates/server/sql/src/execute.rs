@@ -45,12 +45,13 @@ use std::sync::Arc;
 
 use seawall_values::{Datum, SqlResult};
 
-pub(crate) use compare::{Key, is_padded};
+pub(crate) use compare::{Key, compare, is_padded};
 pub use context::Environment;
 pub(crate) use context::{Context, cancelled};
 pub use explain::{ExplainOptions, explain, explain_json};
 pub(crate) use groups::Groups;
 pub use memory::Limits;
+pub(crate) use memory::values_bytes;
 pub use plan::Plan;
 pub(crate) use spill::KeptRows;
 pub use storage::{

@@ -7,6 +7,7 @@
 //! ```
 //! * `rewrite` gives algebra again: each of its steps keeps the rows.
 //! * `planner` has the state of one planning; `lower`, `groups`, `changes`, `joins`, `access` and `order` make nodes.
+//! * `selectivity`: how many rows are expected, by the statistics of `ANALYZE`.
 //! * `walk` says which columns a relation makes and uses.
 
 mod access;
@@ -19,6 +20,7 @@ mod lower;
 mod order;
 mod planner;
 mod rewrite;
+mod selectivity;
 pub(crate) mod walk;
 
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 pub mod define;
 pub mod privilege;
 pub mod sequence;
+pub mod statistics;
 pub mod store;
 
 use std::sync::Arc;

@@ -7,13 +7,14 @@
 //!                                           all within: OpenTransaction
 //! ```
 //! * here: what callers see. `database`: what all sessions share. `run`: statements of a simple query; `portal`: prepared statements and
-//!   portals; `plan`: plans; `utility`: statements that are no queries, with `cursor`, `copy`, `explain`, `define` and `notification`.
+//!   portals; `plan`: plans; `utility`: statements that are no queries, with `analyze`, `cursor`, `copy`, `explain`, `define` and `notification`.
 //! * `transaction`: blocks, savepoints, failures. `settings`: `SET` and `SHOW`. `stored`: expressions of definitions.
 //! * `functions`, `source`, `locks`: what functions and system relations ask the session. `activity`: who does what.
 //!   `advisory`: locks on numbers of the clients'. `encode`: values for clients.
 
 pub(crate) mod activity;
 mod advisory;
+mod analyze;
 mod attention;
 mod copy;
 mod cursor;

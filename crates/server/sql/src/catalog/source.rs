@@ -5,6 +5,7 @@ use std::sync::Arc;
 use seawall_values::{Oid, SqlResult};
 
 use crate::schema::privilege::AccessList;
+use crate::schema::statistics::TableStatistics;
 use crate::schema::{Definition, Table};
 
 /// A schema of the database.
@@ -383,6 +384,14 @@ pub trait Source {
     /// What the engine has done.
     fn engine_totals(&mut self) -> EngineTotals {
         EngineTotals::default()
+    }
+
+    /// What `ANALYZE` has found out about a table.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn table_statistics(&mut self, _table: Oid) -> SqlResult<Option<Arc<TableStatistics>>> {
+        Ok(None)
     }
 
     /// The number of the current transaction: of `None`, if it has none yet and none is to be given to it.

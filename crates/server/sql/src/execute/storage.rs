@@ -10,6 +10,7 @@ use seawall_values::system::FunctionRow;
 use seawall_values::{Datum, Oid, SqlResult};
 
 use crate::algebra::{RowLock, WaitPolicy};
+use crate::schema::statistics::TableStatistics;
 use crate::schema::{Index, Table};
 
 /// One end of a range of key values.
@@ -210,20 +211,20 @@ pub trait Storage {
     fn next_value(&mut self, sequence: Oid) -> SqlResult<i64>;
 }
 
-/// Estimates that the optimizer asks for.
+/// Statistics that the optimizer asks for.
 pub trait Statistics {
-    /// About how many rows a table has.
-    fn row_count(&mut self, _table: &Table) -> Option<f64> {
+    /// What is known of a table, by its number.
+    fn of_table(&mut self, _table: Oid) -> Option<Arc<TableStatistics>> {
         None
     }
 
-    /// About how many different values a column has.
-    fn distinct_count(&mut self, _table: &Table, _column: usize) -> Option<f64> {
+    /// About how many rows a table has of which nothing is known.
+    fn estimated_rows(&mut self, _table: &Table) -> Option<f64> {
         None
     }
 }
 
-/// No estimates: the optimizer takes its defaults.
+/// No statistics: the optimizer takes its defaults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoStatistics;
 

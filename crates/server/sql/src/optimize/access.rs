@@ -17,12 +17,6 @@ use crate::execute::plan::{
 };
 use crate::schema::{Index, IndexedValue, RowKey, Table};
 
-/// Rows of a table about which nothing is known.
-const ROWS_DEFAULT: f64 = 1_000.0;
-
-/// Different values of a column about which nothing is known.
-const DISTINCT_DEFAULT: f64 = 200.0;
-
 /// Effort of finding the first row of a range.
 const SEEK_COST: f64 = 0.02;
 
@@ -30,7 +24,7 @@ const SEEK_COST: f64 = 0.02;
 const FETCH_COST: f64 = 0.03;
 
 /// A condition on one column that a key can serve.
-enum Bound<'e> {
+pub(super) enum Bound<'e> {
     Compare(Operator, &'e Expression),
     /// The elements of an array.
     In(&'e Expression),
@@ -64,7 +58,7 @@ struct Access<'e> {
 }
 
 /// The column itself, also under a cast that changes nothing.
-fn as_column(expression: &Expression) -> Option<ColumnId> {
+pub(super) fn as_column(expression: &Expression) -> Option<ColumnId> {
     match &expression.kind {
         ExpressionKind::Column(column) => Some(*column),
         ExpressionKind::Relabel(inner) => as_column(inner),
@@ -86,7 +80,12 @@ fn is_outside(value: &Expression, made: &Columns) -> bool {
 }
 
 /// What a condition says about a column: a comparison with a value from outside.
-fn bound_on<'e>(condition: &'e Expression, column: ColumnId, of: Oid, made: &Columns) -> Option<Bound<'e>> {
+pub(super) fn bound_on<'e>(
+    condition: &'e Expression,
+    column: ColumnId,
+    of: Oid,
+    made: &Columns,
+) -> Option<Bound<'e>> {
     match &condition.kind {
         ExpressionKind::Call(call) => {
             let (operator, is_padded) = comparison(call)?;
@@ -190,30 +189,6 @@ fn candidates(scan: &Scan, needed: &[usize]) -> Vec<Candidate> {
 }
 
 impl Planner<'_> {
-    pub(super) fn table_rows(&mut self, table: &Table) -> f64 {
-        self.statistics.row_count(table).unwrap_or(ROWS_DEFAULT).max(1.0)
-    }
-
-    /// About how many different values a column of a table has.
-    pub(super) fn distinct_values(&mut self, table: &Table, column: usize) -> f64 {
-        let rows = self.table_rows(table);
-        let is_unique = |keys: &[usize]| keys == [column];
-        let is_key = match &table.key {
-            RowKey::Columns(columns) => is_unique(&columns.iter().map(|key| key.column).collect::<Vec<_>>()),
-            RowKey::Number => false,
-        };
-        let is_indexed = table.indexes.iter().any(|index| {
-            index.is_unique
-                && index.keys.len() == 1
-                && matches!(index.keys[0].what, IndexedValue::Column(known) if known == column)
-        });
-        if is_key || is_indexed {
-            return rows;
-        }
-        let known = self.statistics.distinct_count(table, column);
-        known.unwrap_or_else(|| DISTINCT_DEFAULT.min(rows)).clamp(1.0, rows)
-    }
-
     /// The node of a scan with its conditions.
     pub(super) fn lower_scan(
         &mut self,
@@ -346,6 +321,7 @@ impl Planner<'_> {
         let mut positions = Vec::new();
         for (position, column) in &scan.columns {
             self.types.insert(*column, scan.table.columns[*position].of);
+            self.origins.insert(*column, (scan.table.clone(), *position));
             if needed.contains(column) {
                 columns.push(*column);
                 positions.push(*position);
@@ -459,29 +435,6 @@ impl Planner<'_> {
         best
     }
 
-    /// The share of a table's rows for which the conditions hold.
-    fn selectivity(&mut self, scan: &Scan, conditions: &[&Expression], made: &Columns) -> f64 {
-        let mut share = 1.0;
-        for condition in conditions {
-            let bound = scan.columns.iter().find_map(|(position, column)| {
-                let of = scan.table.columns[*position].of.oid;
-                bound_on(condition, *column, of, made).map(|bound| (*position, bound))
-            });
-            share *= match bound {
-                Some((position, Bound::Compare(Operator::Equal, _))) => {
-                    1.0 / self.distinct_values(&scan.table, position)
-                }
-                Some((position, Bound::In(_))) => {
-                    (5.0 / self.distinct_values(&scan.table, position)).min(1.0)
-                }
-                Some((_, Bound::Compare(..))) => 0.33,
-                Some((_, Bound::IsNull)) => 0.05,
-                None => 0.33,
-            };
-        }
-        share
-    }
-
     #[expect(clippy::too_many_arguments, reason = "the facts of one choice, passed on once")]
     fn access<'e>(
         &mut self,
@@ -511,7 +464,6 @@ impl Planner<'_> {
         for (position, _, _) in &candidate.columns {
             let Some(column) = column_at(scan, *position) else { break };
             let of = scan.table.columns[*position].of.oid;
-            let distinct = self.distinct_values(&scan.table, *position);
             let bounds: Vec<_> = conditions
                 .iter()
                 .enumerate()
@@ -522,7 +474,7 @@ impl Planner<'_> {
                 .find(|(_, bound)| matches!(bound, Bound::Compare(Operator::Equal, _) | Bound::IsNull))
             {
                 access.consumed.push(*number);
-                read_rows /= distinct;
+                read_rows *= self.bound_share(&scan.table, *position, bound);
                 match bound {
                     Bound::Compare(_, value) => access.equal.push((value, false, of)),
                     Bound::In(_) | Bound::IsNull => {
@@ -532,18 +484,18 @@ impl Planner<'_> {
                 }
                 continue;
             }
-            if let Some((number, Bound::In(array))) =
+            if let Some((number, bound @ Bound::In(array))) =
                 bounds.iter().find(|(_, bound)| matches!(bound, Bound::In(_)))
             {
                 access.consumed.push(*number);
                 access.list = Some((array, of));
-                read_rows *= (5.0 / distinct).min(1.0);
+                read_rows *= self.bound_share(&scan.table, *position, bound);
                 break;
             }
+            read_rows *= self.bounds_share(&scan.table, *position, bounds.iter().map(|(_, bound)| bound));
             for (number, bound) in bounds {
                 let Bound::Compare(operator, value) = bound else { continue };
                 access.consumed.push(number);
-                read_rows *= 0.33;
                 match operator {
                     Operator::Less => access.upper.push((value, false, of)),
                     Operator::LessOrEqual => access.upper.push((value, true, of)),

@@ -15,6 +15,9 @@ use crate::execute::plan::{
     WindowFunctionKind, WindowPlan,
 };
 
+/// Different values of something about which nothing is known.
+const GROUPS_DEFAULT: f64 = 200.0;
+
 impl Planner<'_> {
     pub(super) fn lower_aggregate(
         &mut self,
@@ -51,10 +54,8 @@ impl Planner<'_> {
             self.types.insert(*column, TypeReference::of(oid::INT4));
         }
         let all = (0..groups.len()).collect();
-        let rows = match groups.len() {
-            0 => 1.0,
-            count => input.rows.min(200.0_f64.powi(i32::try_from(count).unwrap_or(4).min(4))).max(1.0),
-        };
+        let columns: Vec<_> = groups.iter().map(|(column, _)| *column).collect();
+        let rows = self.group_count(&columns, input.rows);
         let cost = input.cost + input.rows * (ROW_COST + EXPRESSION_COST * calls.len() as f64);
         let estimate = Estimate { rows, startup: cost, cost: cost + rows * ROW_COST };
         let width = 8 * (groups.len() + calls.len());
@@ -68,6 +69,15 @@ impl Planner<'_> {
             input,
         };
         Ok(self.node(PlanKind::Aggregate(Arc::new(plan)), estimate, width, is_correlated))
+    }
+
+    /// About how many different lists of values some columns have among so many rows.
+    pub(super) fn group_count(&mut self, columns: &[ColumnId], rows: f64) -> f64 {
+        let mut count = 1.0;
+        for column in columns {
+            count *= self.distinct_of_column(*column).unwrap_or(GROUPS_DEFAULT);
+        }
+        count.min(rows).max(1.0)
     }
 
     fn aggregate_call(&mut self, slot: usize, call: &Aggregation) -> SqlResult<AggregateCall> {

@@ -10,6 +10,7 @@ use seawall_values::{SqlError, SqlResult};
 use super::compile::comparison;
 use super::lower::{EXPRESSION_COST, ROW_COST, conjuncts};
 use super::planner::{Estimate, Planner};
+use super::selectivity::SHARE_DEFAULT;
 use super::walk::{Columns, free, made, used, used_by_all};
 use crate::algebra::{ColumnId, Expression, ExpressionKind, JoinKind, Relation, Scan};
 use crate::execute::expression::Operator;
@@ -337,7 +338,8 @@ impl<'s> Planner<'s> {
             let about = bits(&used(expression));
             let is_equality = matches!(&expression.kind, ExpressionKind::Call(call)
                 if comparison(call).is_some_and(|(operator, _)| operator == Operator::Equal));
-            let selectivity = if is_equality { self.join_selectivity(expression, &leaves) } else { 0.33 };
+            let selectivity =
+                if is_equality { self.join_selectivity(expression, &leaves) } else { SHARE_DEFAULT };
             conditions.push(Condition { expression, about, selectivity, is_equality });
         }
         Ok(Cluster { leaves, conditions, needed })

@@ -6,6 +6,7 @@ use seawall_values::{Oid, SqlError, SqlResult, oid};
 
 use super::compile::implementation;
 use super::planner::{Estimate, KnownTable, Planner};
+use super::selectivity::SHARE_DEFAULT;
 use super::walk::{self, Columns, free, inputs, made, used, used_by_all};
 use crate::algebra::{
     Call, ColumnId, CommonTable, CommonTableId, Expression as Algebra, Relation, SetOperator, SortKey,
@@ -235,7 +236,7 @@ impl Planner<'_> {
     ) -> SqlResult<PlanNode> {
         let Some(predicate) = self.conjunction(conditions)? else { return Ok(input) };
         let estimate = Estimate {
-            rows: (input.rows * 0.33_f64.powi(i32::try_from(conditions.len()).unwrap_or(8))).max(1.0),
+            rows: (input.rows * SHARE_DEFAULT.powi(i32::try_from(conditions.len()).unwrap_or(8))).max(1.0),
             startup: input.startup,
             cost: input.cost + input.rows * EXPRESSION_COST * conditions.len() as f64,
         };

@@ -9,6 +9,8 @@ use super::walk::Columns;
 use crate::algebra::{ColumnId, CommonTableId, SortKey};
 use crate::execute::plan::{CommonTablePlan, PlanKind, PlanNode, SubqueryPlan};
 use crate::execute::{Key, Statistics, is_padded};
+use crate::schema::Table;
+use crate::schema::statistics::TableStatistics;
 
 /// How deep expressions and relations may be nested: planning and evaluation recurse as deep.
 pub(super) const DEPTH_MAX: usize = 500;
@@ -33,7 +35,13 @@ pub(super) struct Planner<'s> {
     pub(super) statistics: &'s mut dyn Statistics,
     slots: FxHashMap<ColumnId, usize>,
     pub(super) types: FxHashMap<ColumnId, TypeReference>,
+    /// Columns of tables, by position.
+    pub(super) origins: FxHashMap<ColumnId, (Arc<Table>, usize)>,
+    /// Statistics that were looked up, by the number of the table.
+    pub(super) known_statistics: FxHashMap<Oid, Option<Arc<TableStatistics>>>,
     pub(super) names: Vec<String>,
+    /// Rows of tables of which nothing else is known, by the number of the table.
+    pub(super) estimated_rows: FxHashMap<Oid, f64>,
     pub(super) subqueries: Vec<Arc<SubqueryPlan>>,
     pub(super) tables: Vec<Option<Arc<CommonTablePlan>>>,
     pub(super) known_tables: FxHashMap<CommonTableId, KnownTable>,
@@ -57,6 +65,9 @@ impl<'s> Planner<'s> {
             statistics,
             slots: FxHashMap::default(),
             types: FxHashMap::default(),
+            origins: FxHashMap::default(),
+            known_statistics: FxHashMap::default(),
+            estimated_rows: FxHashMap::default(),
             names: Vec::new(),
             subqueries: Vec::new(),
             tables: Vec::new(),

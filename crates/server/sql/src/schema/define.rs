@@ -102,7 +102,7 @@ impl Definer<'_> {
     }
 
     /// Whether who asks has the rights of a role: is it, is a member of it, or a superuser.
-    fn has_role(&mut self, role: Oid) -> SqlResult<bool> {
+    pub(crate) fn has_role(&mut self, role: Oid) -> SqlResult<bool> {
         let mut known = vec![self.owner];
         let mut next = 0;
         while let Some(asker) = known.get(next).copied() {

@@ -16,6 +16,7 @@ mod numbers;
 mod objects;
 mod rows;
 mod source;
+mod statistics;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,9 +43,11 @@ pub use access::{AccessPlace, DefaultAccess, letter as letter_of_kind};
 pub use lookup::{SchemaReader, SearchPath};
 pub use objects::Dependent;
 pub use source::{SessionState, StoreSource};
+pub use statistics::StoredStatistics;
 
 const DEFINITIONS: &str = "sql.definitions";
 const SEQUENCES: &str = "sql.sequences";
+const STATISTICS: &str = "sql.statistics";
 /// Tables that are kept decoded, and handles of the engine's tables.
 const KEPT_MAX: usize = 4_096;
 
@@ -54,6 +57,7 @@ pub struct SchemaStore {
     database: Database,
     definitions: seawall_engine::Table,
     sequences: seawall_engine::Table,
+    statistics: statistics::StatisticsStore,
     numbers: Mutex<Numbers>,
     decoded: Cache<u64, Arc<Table>>,
     handles: Cache<Arc<str>, seawall_engine::Table>,
@@ -75,6 +79,7 @@ impl SchemaStore {
             database: database.clone(),
             definitions,
             sequences,
+            statistics: statistics::StatisticsStore::new(database.open_or_create_table(STATISTICS).sql()?),
             numbers: Mutex::new(Numbers::default()),
             decoded: Cache::new(KEPT_MAX),
             handles: Cache::new(KEPT_MAX),
@@ -411,6 +416,7 @@ impl SchemaStore {
                 self.remove_object(transaction, constraint.oid)?;
                 self.delete(transaction, &rows::constraint(constraint.oid))?;
             }
+            self.remove_statistics(transaction, oid)?;
         }
         self.remove_object(transaction, oid)?;
         self.delete(transaction, &rows::relation_name(namespace, &name))?;

@@ -8,10 +8,10 @@ use seawall_values::{Oid, SqlResult};
 use super::Session;
 use crate::algebra::{OutputColumn, Query};
 use crate::bind::Binder;
-use crate::execute::{NoStatistics, Plan};
+use crate::execute::Plan;
 use crate::optimize;
 use crate::parse::{Dml, Text};
-use crate::schema::store::{SchemaReader, SearchPath};
+use crate::schema::store::{SchemaReader, SearchPath, StoredStatistics};
 use crate::storage::engine_error::EngineResult;
 
 /// A statement that was planned.
@@ -127,8 +127,22 @@ impl Session {
     }
 
     pub(super) fn planned(&mut self, query: &Query, as_of: Lsn) -> SqlResult<Planned> {
-        let plan = optimize::plan(query, &mut NoStatistics)?;
         let changes_definitions = self.open.as_ref().is_some_and(|open| open.changes_definitions);
+        let database = Arc::clone(&self.database);
+        // A transaction that only plans by them does not depend on them: statistics may be newer at its commit.
+        let mut own;
+        let transaction = match changes_definitions {
+            true => self.engine_transaction()?,
+            false => {
+                own = self.engine.begin();
+                &mut own
+            }
+        };
+        let mut statistics = StoredStatistics { store: &database.store, transaction, failure: None };
+        let plan = optimize::plan(query, &mut statistics)?;
+        if let Some(failure) = statistics.failure {
+            return Err(failure);
+        }
         Ok(Planned { plan, as_of, settings: self.settings.version(), is_shared: !changes_definitions })
     }
 }

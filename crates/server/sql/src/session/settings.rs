@@ -613,6 +613,11 @@ impl SessionSettings {
         self.effective.work_memory
     }
 
+    /// `default_statistics_target`.
+    pub(crate) fn statistics_target(&self) -> usize {
+        self.effective.statistics_target
+    }
+
     /// `seawall.statement_memory` in bytes.
     pub(crate) fn statement_memory(&self) -> usize {
         self.effective.statement_memory

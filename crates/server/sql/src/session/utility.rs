@@ -359,19 +359,20 @@ impl Session {
         Ok(())
     }
 
-    /// `VACUUM`, `ANALYZE` and their like: tables are looked up, and there is nothing else to do.
+    /// `VACUUM`, `ANALYZE` and their like. But for `ANALYZE`, tables are looked up, and there is nothing else to do.
     fn maintain(&mut self, maintenance: &Maintenance) -> SqlResult<()> {
         match maintenance {
-            Maintenance::Vacuum(tables, _) => {
+            Maintenance::Vacuum(tables, is_analyzing) => {
                 if self.is_in_block() {
                     let message = "VACUUM cannot run inside a transaction block";
                     return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
                 }
+                if *is_analyzing {
+                    return self.analyze(tables);
+                }
                 tables.iter().try_for_each(|table| self.named_relation(&table.name).map(|_| ()))
             }
-            Maintenance::Analyze(tables) => {
-                tables.iter().try_for_each(|table| self.named_relation(&table.name).map(|_| ()))
-            }
+            Maintenance::Analyze(tables) => self.analyze(tables),
             Maintenance::Checkpoint => {
                 use crate::storage::engine_error::EngineResult;
                 self.engine.checkpoint().map(|_| ()).sql()

@@ -53,6 +53,7 @@ recorded! {
     json,
     privileges,
     queries,
+    statistics,
     transactions,
     types,
     views,
@@ -156,4 +157,31 @@ fn the_log_is_counted() {
     for relation in ["pg_stat_bgwriter", "pg_stat_archiver"] {
         assert_eq!(client.run(&format!("select count(stats_reset) from {relation}"))[1..], ["1", "-> SELECT 1"]);
     }
+}
+
+/// The same statement is planned in other ways for a value that most rows have and for one that few have, once that is known.
+#[test]
+fn plans_follow_what_analyze_has_found() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    client.run(
+        "create table orders (id int primary key, state text, customer int); \
+         create index by_state on orders (state); \
+         create table customers (id int primary key, name text); \
+         insert into customers select n, 'c' || n from generate_series(1, 2000) n; \
+         insert into orders select n, case when n % 100 = 0 then 'open' else 'done' end, n % 2000 + 1 \
+         from generate_series(1, 10000) n",
+    );
+    let mut plan = |statement: &str| client.run(&format!("explain (costs off) {statement}")).join("\n");
+    let by_state = |state: &str| format!("select * from orders where state = '{state}'");
+    let joined = "select * from orders join customers on customers.id = customer";
+    assert!(plan(&by_state("done")).contains("by_state"));
+    assert!(plan(joined).contains("Nested Loop"));
+    let mut analyst = database.connect();
+    assert_eq!(analyst.run("analyze"), ["-> ANALYZE"]);
+    assert!(plan(&by_state("done")).contains("Seq Scan"), "{}", plan(&by_state("done")));
+    assert!(plan(&by_state("open")).contains("by_state"), "{}", plan(&by_state("open")));
+    assert!(plan(joined).contains("Hash Join"), "{}", plan(joined));
+    let few = format!("{joined} where orders.id < 20");
+    assert!(plan(&few).contains("Nested Loop"), "{}", plan(&few));
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use seawall_values::numeric::Numeric;
-use seawall_values::{Datum, SqlResult};
+use seawall_values::{Datum, Oid, SqlResult, oid};
 
 use super::super::names::Names;
 use super::super::numbers::DATABASE;
 use super::super::source::Source;
-use super::{Live, Rows, Table, count, moment, name};
+use super::{Live, Rows, Table, array, count, moment, name};
 use crate::schema::Definition;
 
 pub(super) const TABLE: Table = &[
@@ -20,6 +20,7 @@ pub(super) const TABLE: Table = &[
     ("pg_stat_wal", Live::Once(pg_stat_wal)),
     ("pg_stat_bgwriter", Live::Once(pg_stat_bgwriter)),
     ("pg_stat_archiver", Live::Once(pg_stat_archiver)),
+    ("pg_stats", Live::Each { make: column_statistics, numbers: &[], names: &[1], has_system: false }),
 ];
 
 const TABLES: Live = Live::Each { make: tables, numbers: &[0], names: &[2], has_system: false };
@@ -53,8 +54,9 @@ fn tables(definition: &Definition, source: &mut dyn Source, names: &Names, rows:
         Datum::Int8(0),
         Datum::Int8(0),
     ];
-    // Nothing is vacuumed or analyzed, so there are no moments of it, and no counts.
-    row.extend(std::iter::repeat_n(Datum::Null, 4));
+    // Nothing is vacuumed, so there are no moments of it, and no counts.
+    let analyzed = source.table_statistics(table.oid)?.map(|known| known.analyzed_at);
+    row.extend([Datum::Null, Datum::Null, moment(analyzed), Datum::Null]);
     row.extend(std::iter::repeat_n(Datum::Int8(0), 4));
     rows.push_back(row);
     Ok(())
@@ -81,6 +83,48 @@ fn indexes(
         ]);
     }
     Ok(())
+}
+
+/// `pg_stats`: what `ANALYZE` has found out about the columns of a table that the user may read.
+fn column_statistics(
+    definition: &Definition,
+    source: &mut dyn Source,
+    names: &Names,
+    rows: &mut Rows,
+) -> SqlResult<()> {
+    let Definition::Table(table) = definition else { return Ok(()) };
+    let Some(known) = source.table_statistics(table.oid)?.filter(|_| names.has_role(table.owner)) else {
+        return Ok(());
+    };
+    for (position, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped) {
+        let Some(found) = known.column(position, column.of) else { continue };
+        let mut row = vec![
+            name(names.namespace(table.namespace)),
+            name(&table.name),
+            name(&column.name),
+            Datum::Bool(false),
+            real(found.null_fraction),
+            Datum::Int4(found.average_width),
+            real(found.distinct),
+            values_or_null(column.of.oid, found.common.iter().map(|(value, _)| value.clone()).collect()),
+            values_or_null(oid::FLOAT4, found.common.iter().map(|(_, share)| real(*share)).collect()),
+            values_or_null(column.of.oid, found.histogram.clone()),
+            found.correlation.map_or(Datum::Null, real),
+        ];
+        // Elements of arrays are not counted.
+        row.extend([Datum::Null, Datum::Null, Datum::Null]);
+        rows.push_back(row);
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the columns are reals")]
+fn real(number: f64) -> Datum {
+    Datum::Float4(number as f32)
+}
+
+fn values_or_null(element: Oid, values: Vec<Datum>) -> Datum {
+    if values.is_empty() { Datum::Null } else { array(element, values) }
 }
 
 /// The database's counters: what is not counted is 0.

@@ -17,6 +17,7 @@ use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 
 use crate::catalog::source::{Namespace, Role};
 use crate::schema::privilege::{AccessItem, AccessList, Privileges};
+use crate::schema::statistics::{ColumnStatistics, TableStatistics};
 use crate::schema::{
     Column, Constraint, ConstraintKind, ForeignKey, Identity, Index, IndexKey, IndexedValue, KeyColumn,
     ReferentialAction, RowKey, Sequence, Table, View,
@@ -32,22 +33,22 @@ pub(super) trait Stored: Sized {
     fn read(reader: &mut ValueReader<'_>) -> SqlResult<Self>;
 }
 
-macro_rules! stored_integers {
-    ($($integer:ident),*) => { $(
-        impl Stored for $integer {
+macro_rules! stored_numbers {
+    ($($number:ident),*) => { $(
+        impl Stored for $number {
             fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
                 out.extend_from_slice(&self.to_le_bytes());
                 Ok(())
             }
 
-            fn read(reader: &mut ValueReader<'_>) -> SqlResult<$integer> {
-                Ok($integer::from_le_bytes(reader.array()?))
+            fn read(reader: &mut ValueReader<'_>) -> SqlResult<$number> {
+                Ok($number::from_le_bytes(reader.array()?))
             }
         }
     )* };
 }
 
-stored_integers!(u8, u16, u32, u64, i32, i64);
+stored_numbers!(u8, u16, u32, u64, i32, i64, f64);
 
 /// Structs, field by field.
 macro_rules! stored {
@@ -83,6 +84,8 @@ stored! {
         oid, name, namespace, owner, of, start, increment, minimum, maximum, cache, is_cycling, owned_by, state,
     }
     TypeReference { oid, modifier }
+    TableStatistics { version, rows, analyzed_at, columns }
+    ColumnStatistics { of, null_fraction, average_width, distinct, common, histogram, correlation }
     Namespace { oid, name, owner }
     AccessItem { grantee, grantor, privileges, grantable }
     AccessList { items }
@@ -363,6 +366,11 @@ pub(super) fn encode<T: Stored>(value: &T) -> SqlResult<Vec<u8>> {
     let mut out = vec![DEFINITION_VERSION];
     value.write(&mut out)?;
     Ok(out)
+}
+
+/// The first field of what `encode` has written, where that is a version.
+pub(super) fn version_of(bytes: &[u8]) -> SqlResult<u64> {
+    u64::read(&mut opened(bytes)?)
 }
 
 /// What `encode` has written.

@@ -12,6 +12,7 @@ use crate::catalog::source::{
     PreparedTransaction, Role, Setting, Source, Statistics,
 };
 use crate::schema::privilege::AccessList;
+use crate::schema::statistics::TableStatistics;
 use crate::schema::{Definition, Table};
 use crate::storage::engine_error::EngineResult;
 
@@ -191,7 +192,13 @@ impl Source for StoreSource<'_> {
     }
 
     fn statistics(&mut self, relation: Oid) -> SqlResult<Statistics> {
-        Ok(self.session.statistics(relation))
+        let known = self.store.statistics(self.transaction, relation)?;
+        let rows = known.map(|known| known.rows.max(0.0) as u64);
+        Ok(Statistics { rows, ..self.session.statistics(relation) })
+    }
+
+    fn table_statistics(&mut self, table: Oid) -> SqlResult<Option<Arc<TableStatistics>>> {
+        self.store.statistics(self.transaction, table)
     }
 
     fn transaction_number(&mut self, is_assigned: bool) -> SqlResult<Option<u64>> {

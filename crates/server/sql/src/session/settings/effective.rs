@@ -38,6 +38,7 @@ pub(super) struct Effective {
     pub(super) lock_timeout: Option<Duration>,
     pub(super) work_memory: usize,
     pub(super) statement_memory: usize,
+    pub(super) statistics_target: usize,
     pub(super) synchronous_commit: SynchronousCommit,
     pub(super) client_min_messages: MessageLevel,
     /// Raised with each change that plans may depend on.
@@ -57,6 +58,7 @@ impl Effective {
             lock_timeout: None,
             work_memory: 0,
             statement_memory: 0,
+            statistics_target: 0,
             synchronous_commit: SynchronousCommit::On,
             client_min_messages: MessageLevel::Notice,
             version: 0,
@@ -88,6 +90,7 @@ impl Effective {
             "lock_timeout" => self.lock_timeout = limit(value),
             "work_mem" => self.work_memory = kilobytes(value),
             "seawall.statement_memory" => self.statement_memory = kilobytes(value),
+            "default_statistics_target" => self.statistics_target = value.parse().unwrap_or(100),
             "synchronous_commit" => {
                 let is_off = value == "off";
                 self.synchronous_commit = if is_off { SynchronousCommit::Off } else { SynchronousCommit::On };
