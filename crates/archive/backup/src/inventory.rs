@@ -68,16 +68,16 @@ pub struct UnfinishedBackup {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimelineLog {
     /// Its files, by segment: whole ones, partial ones, tails, labels.
-    pub files: Vec<LogFile>,
+    pub files: Vec<StoredLogFile>,
     /// When the newest of them was archived, or its history, in microseconds since 1970.
     pub newest_micros: Option<i64>,
     /// When its history was archived: about when it began.
     pub begun_micros: Option<i64>,
 }
 
-/// A file of the log.
+/// A file of the log that is in the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogFile {
+pub struct StoredLogFile {
     /// The segment that it is, or belongs to.
     pub number: u64,
     /// Where it lies.
@@ -219,7 +219,7 @@ impl<'a> Sorted<'a> {
         let mut log: BTreeMap<TimelineId, TimelineLog> = BTreeMap::new();
         for object in &self.log {
             let Some((timeline, digits, _, is_whole)) = place_of(object) else { continue };
-            let file = LogFile { number: numbers.of(digits), path: object.path.clone(), is_whole };
+            let file = StoredLogFile { number: numbers.of(digits), path: object.path.clone(), is_whole };
             log.entry(timeline).or_default().files.push(file);
         }
         for (timeline, newest) in newest {

@@ -52,7 +52,7 @@ pub use catalog::{StoredBackup, StoredBackups, backups, databases};
 pub use dependencies::BackupDependencies;
 pub use drill::{DrillPhases, DrillReport, drill};
 pub use error::BackupError;
-pub use inventory::{Inventory, LogFile, TimelineLog, UnfinishedBackup};
+pub use inventory::{Inventory, StoredLogFile, TimelineLog, UnfinishedBackup};
 pub use lineage::{LogStretch, TimelineLineage};
 pub use manifest::postgresql::{BadFile, PartInfo, PostgreSqlManifest};
 pub use manifest::{CutShort, Manifest, RunInfo, RunKind};

@@ -10,7 +10,7 @@ use seawall_wal::TimelineHistory;
 
 use super::*;
 use crate::dependencies::BackupDependencies;
-use crate::inventory::{Inventory, LogFile, TimelineLog, UnfinishedBackup};
+use crate::inventory::{Inventory, StoredLogFile, TimelineLog, UnfinishedBackup};
 use crate::lineage::TimelineLineage;
 
 const SEGMENT: u64 = 100;
@@ -187,7 +187,11 @@ impl World {
         let mut log: BTreeMap<TimelineId, TimelineLog> = BTreeMap::new();
         for ((timeline, number), micros) in &self.segments {
             let entry = log.entry(*timeline).or_default();
-            entry.files.push(LogFile { number: *number, path: path(*timeline, *number), is_whole: true });
+            entry.files.push(StoredLogFile {
+                number: *number,
+                path: path(*timeline, *number),
+                is_whole: true,
+            });
             entry.newest_micros = Some(*micros);
         }
         Inventory {
@@ -436,7 +440,8 @@ fn backup(id: &str, first: u64, end: u64, ended_hours: i64) -> BackupDependencie
 
 /// One timeline with a segment an hour, 0 to 99, and backups.
 fn one_timeline(backups: Vec<BackupDependencies>) -> Inventory {
-    let files = (0..100).map(|number| LogFile { number, path: path(timeline(1), number), is_whole: true });
+    let files =
+        (0..100).map(|number| StoredLogFile { number, path: path(timeline(1), number), is_whole: true });
     let log = TimelineLog { files: files.collect(), newest_micros: Some(99 * HOUR), begun_micros: None };
     Inventory {
         system: SYSTEM,
@@ -608,8 +613,8 @@ fn idle_and_left(begun_micros: i64) -> Inventory {
     let (first, second) = (timeline(1), timeline(2));
     let fork = Lsn::new(20 * SEGMENT + 5);
     let history = TimelineHistory::first().fork(second, fork, TimelineMark::NONE, "");
-    let files = |on: TimelineId, numbers: std::ops::Range<u64>| -> Vec<LogFile> {
-        numbers.map(|number| LogFile { number, path: path(on, number), is_whole: true }).collect()
+    let files = |on: TimelineId, numbers: std::ops::Range<u64>| -> Vec<StoredLogFile> {
+        numbers.map(|number| StoredLogFile { number, path: path(on, number), is_whole: true }).collect()
     };
     let of_first =
         TimelineLog { files: files(first, 0..35), newest_micros: Some(35 * HOUR), begun_micros: None };
@@ -657,8 +662,9 @@ fn what_is_kept_for_a_timeline_keeps_the_log_of_that_timeline_only() {
     inventory.system = System::PostgreSql(1);
     let of_first = inventory.log.get_mut(&timeline(1)).unwrap();
     of_first.newest_micros = Some(990 * HOUR);
-    of_first.files =
-        (0..900).map(|number| LogFile { number, path: path(timeline(1), number), is_whole: true }).collect();
+    of_first.files = (0..900)
+        .map(|number| StoredLogFile { number, path: path(timeline(1), number), is_whole: true })
+        .collect();
     inventory.log.get_mut(&timeline(2)).unwrap().newest_micros = Some(22 * HOUR);
     inventory.backups = vec![
         backup("old", 1500, 1600, 16),
