@@ -1,4 +1,4 @@
-//! Who needs the log, and from where on: an archive, the slot of a standby, a backup that is running, or nobody but recovery.
+//! Who needs the log, and from where on: an archive, the slot of a standby, a backup that is running, or recovery alone.
 //!
 //! ```text
 //!              standby "b"          archive                redo point            end of the log
@@ -8,13 +8,13 @@
 //! ```
 //! A hold is a name and a position. Its holder moves the position forward without a lock. What bounds it is its limit: when
 //! the log has grown further than that beyond the position, and the position is in a segment that only holds keep, the hold is
-//! *lost*. With `AtLimit::SlowWriters` writers are slowed before the limit, and the hold is lost at twice the limit: slowing is a
-//! brake, and no promise. A lost hold keeps nothing any more; its holder gets an error that says so.
+//! *lost*. With `AtLimit::SlowWriters` writers are slowed before the limit, and the hold is lost at twice the limit: slowing is
+//! best effort. A lost hold keeps nothing any more; its holder gets an error that says so.
 //!
 //! Log is kept and removed in whole segments, so positions are compared by the segments that they lie in.
 //!
 //! **On disk** (`file`) are names, limits, positions and what was lost. Before a segment is removed, the file durably says
-//! that nobody needs it: positions that were moved forward, and holds that were lost. So if the power goes at any moment,
+//! that it is not needed: positions that were moved forward, and holds that were lost. So if the power goes at any moment,
 //! a permanent hold comes back at a position from which on the log is there, or as lost. A hold that ends with the process is
 //! in the file for others to see, and is forgotten by the next `open`. What `open` goes by is durable before anything else is:
 //! the process before may have ended between a write and its sync.
@@ -355,7 +355,7 @@ impl Holds {
     }
 
     /// Takes holds away that hold more than they may, makes durable from where on each holder needs the log, and returns the
-    /// position below which nobody needs it. From now on no hold can be made below it. Recovery needs it from `redo_point` on.
+    /// position below which it is not needed. From now on no hold can be made below it. Recovery needs it from `redo_point` on.
     ///
     /// # Errors
     /// If the file cannot be written: then nothing may be removed.
@@ -375,7 +375,7 @@ impl Holds {
         Ok(kept_from)
     }
 
-    /// The position below which nobody needs the log, as it would be after `settle`.
+    /// The position below which the log is not needed, as it would be after `settle`.
     pub(crate) fn needed_from(&self, redo_point: Lsn, appended: Lsn) -> Lsn {
         let state = self.state.lock();
         let needed = state.holds.values().filter(|hold| hold.lost_at.is_none());
@@ -413,7 +413,7 @@ impl Hold {
         Hold { options, position, durable, created_micros, lost_at: None, keeps_newest: false }
     }
 
-    /// Where the newest log begins that is kept for nobody in particular.
+    /// Where the newest log begins that the options keep.
     fn newest_kept(&self, appended: Lsn) -> Lsn {
         match self.options.limit_bytes.filter(|_| self.keeps_newest) {
             Some(bytes) => Lsn::new(appended.get().saturating_sub(bytes)),

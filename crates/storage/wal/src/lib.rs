@@ -13,7 +13,7 @@
 //!
 //! Invariants:
 //! * `flushed <= appended`; neither runs backwards. Flushes are serial: when a batch is written, the log is durable up
-//!   to the batch's start, and every record says how far that is (invariant 10: damage is told from a torn tail).
+//!   to the batch's start, and every record says how far that is (invariant 10: damage is distinguished from a torn tail).
 //! * A record's LSN lies in a segment that is complete on disk: zero-filled or recycled, header and name durable.
 //! * Under the append mutex there is no disk call, nothing that grows with a record, and no store to a mapped file, which
 //!   could wait for the file system. Two latches are taken there, of the batches that are not durable and of the long records
@@ -21,12 +21,12 @@
 //!   waits only if that thread is preempted just then.
 //! * A record verifies at its own LSN, timeline and database only: a recycled segment's old bytes are not records, and neither is
 //!   what another copy of the database writes on a timeline of the same number.
-//! * A segment's header says that the log has begun it before a record is in it; what is in others is nobody's.
+//! * A segment is marked as begun before its first record is written. The contents of unmarked segments are ignored.
 //! * Beyond the end at which the log was opened, no byte that could be taken for a record is left in a segment when
 //!   that segment is written again.
 //! * What [`Log::survive_kill`] has returned for is there after the end of the process, whatever ended it, with all that
 //!   was appended before. Only power can take it.
-//! * A failed write or sync is never tried again; the log takes no more writes until it is opened anew.
+//! * A failed write or sync is never retried; the log takes no more writes until it is reopened.
 //!
 //! [`OpenLog`] owns a [`Log`] and the thread that flushes it. A [`LogObserver`] hears of flushes, of missing spares, and of the end
 //! of all writing.

@@ -45,7 +45,7 @@ pub struct LogOptions {
     pub record_bytes_max: u64,
     /// How many empty segments to keep ready beyond the one being written. Default 2.
     pub spare_segments: u64,
-    /// How many bytes of log to keep at least, whoever needs them. Default 0.
+    /// How many bytes of log to keep at least, whether needed or not. Default 0.
     pub keep_bytes: u64,
     /// Memory for the newest log while a stream of it is open, so that the stream reads no files. Default 16 MiB.
     pub recent_bytes: usize,

@@ -1,5 +1,5 @@
 //! The body of a record of page images: copies of pages that a checkpoint is about to overwrite, kept here so that torn
-//! ones can be repaired. The recovery file says which records they are; whoever replays the log skips them.
+//! ones can be repaired. The recovery file says which records they are; a replay of the log skips them.
 //!
 //! | offset | bytes   | field  | meaning                                                                     |
 //! |-------:|--------:|--------|-----------------------------------------------------------------------------|

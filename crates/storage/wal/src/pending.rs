@@ -7,7 +7,7 @@
 //! ```
 //! A record is acknowledged as `Async` once it and all records before it are copied here (`writer::mirror`). If the process
 //! is killed then, the operating system still has the pages, and the next open finds the records that the segments do not
-//! have (`reader::rescue`). A batch that nobody acknowledges as `Async` is not copied. A pending file, integers
+//! have (`reader::rescue`). A batch without an `Async` commit is not copied. A pending file, integers
 //! little-endian:
 //!
 //! | offset | bytes | field      | meaning                                                              |

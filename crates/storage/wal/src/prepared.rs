@@ -18,7 +18,7 @@
 //! |                   |        | gid          | the transaction's                                                      |
 //! |                   |        | changes      | as in a commit: put with the decision, whichever it is                 |
 //!
-//! A decision does not repeat the rows: whoever replays it has them from the prepare.
+//! A decision does not repeat the rows: a replay has them from the prepare.
 
 use seawall_types::Lsn;
 

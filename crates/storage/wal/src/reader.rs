@@ -308,7 +308,7 @@ impl LogReader {
     }
 
     /// In a log that is open elsewhere, a segment with the header of another place is on its way there: nobody needs it where it
-    /// was. Where the caller knows how far the log goes, it is a file that somebody has put there.
+    /// was. Where the caller knows how far the log goes, it is a file that was put there.
     fn missing_if_recycled(&self, error: LogReadError) -> LogReadError {
         match error {
             LogReadError::Header { path, source }

@@ -32,7 +32,7 @@
 //! |     54 |       | body           | encrypted; kind and flags are the associated data                     |
 //!
 //! It is encrypted before the record has a place, outside of any lock, so its place is not authenticated: the checksum,
-//! which is computed over the encrypted bytes, keeps records where they belong against accidents, not against somebody
+//! which is computed over the encrypted bytes, keeps records where they belong against accidents, not against an attacker
 //! who writes to the disk on purpose.
 //!
 //! With `mix` the 64-bit finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014; Stafford's variant 13):

@@ -1,4 +1,4 @@
-//! Recycling: segments that nobody needs get the places that the log reaches next, so that it writes no zeros for them.
+//! Recycling: segments that are not needed get the places that the log reaches next, so that it writes no zeros for them.
 //!
 //! ```text
 //!   old [97][98]   1. header of place A5, A6; sync each      (no lock: appenders go on)
@@ -38,7 +38,7 @@ pub(crate) struct Recycled {
     pub(crate) failed: u64,
 }
 
-/// Gives up to `wanted` of the segments that nobody needs the places behind the segments that are ready: none, without a sync of
+/// Gives up to `wanted` of the segments that are not needed the places after the segments that are ready: none, without a sync of
 /// the directory, if no file can be used. The log may have made some of the places itself meanwhile. Calls `rest` after each
 /// header, and goes on with what has one when that says so.
 pub(crate) fn recycle(

@@ -1,15 +1,15 @@
-//! Removing and recycling segments that nobody needs, a batch at a time: all renames or removals of the batch, then ONE sync
+//! Removing and recycling segments that are not needed, a batch at a time: all renames or removals of the batch, then ONE sync
 //! of the directory, and only then may a recycled segment be written. Never on the way to a commit, an open or a promotion:
-//! somebody who has time calls [`Log::clean_up`], and rests between two files, for a file system takes longer to free a file
+//! a background thread calls [`Log::clean_up`], and rests between two files, for a file system takes longer to free a file
 //! than to sync a directory.
 //!
 //! ```text
-//!   holds --settle--> position below which nobody needs the log       (durable: see `holds`)
+//!   holds --settle--> position below which the log is not needed     (durable: see `holds`)
 //!   segments below --+--> as many as the log fills between two checkpoints: recycled, one batch   (`recycle`)
 //!                    +--> the others: removed, up to 512 a batch
 //! ```
 //! **If the power goes**, each removed name is there or not, in any combination: what is there is found by the next `open`,
-//! and removed by the next batch. A gap among the segments does no harm, since nobody reads below what is needed. Nothing
+//! and removed by the next batch. A gap among the segments does no harm, since no reader goes below what is needed. Nothing
 //! says how far a batch came, so there is nothing to repair.
 //!
 //! A file that cannot be removed keeps no other from going: it is set aside, counted and told, and tried again after the next
@@ -48,7 +48,7 @@ pub struct RetentionReport {
     pub directory_syncs: u64,
     /// Files that could not be removed or renamed.
     pub failed: u64,
-    /// Segments that nobody needs and that are still there, but for those.
+    /// Segments that are not needed and that are still there, but for those.
     pub left: u64,
 }
 
@@ -74,7 +74,7 @@ impl Log {
         }
     }
 
-    /// Removes or recycles one batch of the segments that nobody needs. `rest` is called after each file, and
+    /// Removes or recycles one batch of the segments that are not needed. `rest` is called after each file, and
     /// may wait, or end the batch there: what was done is made durable at once. Appends and flushes go on meanwhile. Call it
     /// again while `left` is not zero.
     ///
@@ -100,7 +100,7 @@ impl Log {
         self.poison_if_fatal(outcome)
     }
 
-    /// Says where recovery starts, and cleans up everything that nobody needs, without rest.
+    /// Says where recovery starts, and cleans up everything that is not needed, without rest.
     ///
     /// # Errors
     /// As `clean_up`.
@@ -109,7 +109,7 @@ impl Log {
         all_batches(|| self.clean_up(&mut || ControlFlow::Continue(())))
     }
 
-    /// Segments that nobody needs any more and that are still there, as far as is known without a disk call.
+    /// Segments that are no longer needed and that are still there, as far as is known without a disk call.
     pub fn count_unneeded(&self) -> u64 {
         self.cleaning().count_unneeded()
     }

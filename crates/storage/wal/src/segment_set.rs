@@ -49,7 +49,7 @@ pub(crate) const SPARE_PREFIX: &str = "spare.";
 /// What a segment is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
-    /// Holds records that somebody needs, or is about to.
+    /// Holds records that are needed, or is about to.
     Live,
     /// Lies beyond the last record.
     Spare,
@@ -93,7 +93,7 @@ pub(crate) struct SegmentSet {
     handles: Mutex<BTreeMap<u64, Arc<dyn DiskFile>>>,
     /// Files that a crash left behind, to be removed with the next batch.
     leftovers: Mutex<Vec<String>>,
-    /// Segments that nobody needs and that could not be removed: tried again after the next checkpoint.
+    /// Segments that are not needed and that could not be removed: tried again after the next checkpoint.
     set_aside: Mutex<BTreeSet<SegmentName>>,
 }
 
@@ -373,7 +373,7 @@ impl SegmentSet {
         self.add(to);
     }
 
-    /// Segments that nobody needs if none is needed below `number`, but for those that were set aside: first those that belong to
+    /// Segments that are not needed if none is needed below `number`, but for those that were set aside: first those that belong to
     /// no part of the log, then the oldest.
     pub(crate) fn unneeded(&self, number: u64) -> Vec<SegmentName> {
         let mut unneeded: Vec<SegmentName> = self.strays.lock().iter().copied().collect();

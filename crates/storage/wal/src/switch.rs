@@ -35,7 +35,7 @@ use crate::timeline::TimelineHistory;
 use crate::write_again::write_again;
 use crate::writer::{Log, OpenLog};
 
-/// The number of a new timeline that leaves `current`: `wanted`, where the caller has one that nobody else uses, a term, or one that
+/// The number of a new timeline that leaves `current`: `wanted`, where the caller has one that is used nowhere else, a term, or one that
 /// no timeline in the log directory has had.
 ///
 /// # Errors

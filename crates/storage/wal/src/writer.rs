@@ -67,7 +67,7 @@ pub struct Log {
     mirror: Mirror,
     /// The last batch that was started: which LSNs it ends at, and the parity of its number. Written under `appender`.
     in_flight: InFlight,
-    /// The highest LSN that somebody wants flushed.
+    /// The highest LSN that a thread wants flushed.
     wanted: AtomicU64,
     /// Threads that wait for a batch sleep on the word of its parity: one call wakes exactly those of one batch.
     durable: [WaitWord; 2],
@@ -208,7 +208,7 @@ impl Log {
     ///
     /// Of an encrypted database, the record is encrypted first: it can then be appended here only.
     ///
-    /// Waits while the buffer is full, and prepares the next segment if nobody did it ahead.
+    /// Waits while the buffer is full, and prepares the next segment if it was not prepared ahead.
     ///
     /// # Errors
     /// `Poisoned`; `RecordTooLarge`; `NoSpace` or `Io` if the next segment cannot be prepared: nothing was appended and
@@ -281,7 +281,7 @@ impl Log {
         Ok(in_order(self.appended()))
     }
 
-    /// Takes no more records, and makes those it has durable. When it returns, nobody writes to the log any more.
+    /// Takes no more records, and makes those it has durable. When it returns, no thread writes to the log any more.
     ///
     /// # Errors
     /// As `flush_until`.
@@ -413,7 +413,7 @@ impl Log {
         outcome
     }
 
-    /// From now on nothing is written, and nobody waits.
+    /// From now on nothing is written, and no thread waits.
     fn poison(&self, cause: String) {
         tracing::error!(%cause, "the log takes no more writes");
         // Only the first cause counts.

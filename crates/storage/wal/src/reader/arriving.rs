@@ -4,7 +4,7 @@
 //!   [rec|rec|rec|re             what has arrived, whole: its end may lie inside of a record
 //!               ^position       that one goes on behind what has arrived: the reader waits here for more
 //! ```
-//! There is no torn end in it: whoever put the log into the archive put durable bytes only. So a record that lies before the end of
+//! There is no torn end in it: the archive was given durable bytes only. So a record that lies before the end of
 //! what has arrived and does not verify is damage, also in the last batch. A log becomes durable a record at a time and is put into an
 //! archive as far as it is durable, or segment by segment: when nothing more comes, one that goes on behind the end can have been cut
 //! off at the border of a segment only; and if any record verifies behind its beginning, it is its length that is damaged.

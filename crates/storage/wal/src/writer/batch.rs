@@ -178,7 +178,7 @@ impl Batch {
         file.write_durable_at(buffer, range, offset)
     }
 
-    /// The memory of the short records, for another batch, and what is to be freed. If somebody still copies from the batch,
+    /// The memory of the short records, for another batch, and what is to be freed. If a thread still copies from the batch,
     /// which is rare, he frees it, and the next batch gets another buffer.
     pub(crate) fn into_parts(self) -> (AppendBuffer, Option<SpentMemory>) {
         let Batch { bytes, short, piece, .. } = self;

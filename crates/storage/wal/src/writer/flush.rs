@@ -47,7 +47,7 @@ impl InFlight {
     }
 
     /// The parity of the batch that a record ending at `end`, already appended, belongs to: that of the last batch
-    /// started, or of the one after it. Earlier ones are durable, and nobody waits for them.
+    /// started, or of the one after it. Earlier ones are durable, and no thread waits for them.
     fn parity_of(&self, end: Lsn) -> usize {
         let value = self.0.load(Ordering::SeqCst);
         let is_odd = value & 1 == 1;
@@ -160,7 +160,7 @@ impl Log {
         self.wanted.load(Ordering::SeqCst) > self.flushed().get() && self.poison.get().is_none()
     }
 
-    /// Finds somebody to go on. The role is free already: whoever registered a wish later can take it.
+    /// Finds the next flusher. The role is free already: a thread that registers a wish later can take it.
     fn hand_over(&self) {
         if !self.more_is_wanted() {
             return;
