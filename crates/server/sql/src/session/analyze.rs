@@ -127,7 +127,7 @@ impl Session {
             let mut scan = tables.open_scan(&request)?;
             let mut row = vec![Datum::Null; columns.len()];
             loop {
-                if cancel.load(std::sync::atomic::Ordering::Relaxed) {
+                if cancel.is_requested() {
                     return Err(crate::execute::cancelled());
                 }
                 for _ in 0..ROWS_AT_ONCE {

@@ -238,7 +238,8 @@ impl Session {
             self.settings.commit();
             return Ok(());
         }
-        let checked = self.finish_constraints().and_then(|()| self.hold_cursors()).and_then(|()| self.run_on_commit());
+        let checked =
+            self.finish_constraints().and_then(|()| self.hold_cursors()).and_then(|()| self.run_on_commit());
         let Some(open) = self.open.take() else { return Ok(()) };
         let result = checked.and_then(|gone| {
             if let Some(transaction) = open.engine {
@@ -309,7 +310,8 @@ impl Session {
             self.storage.end_transaction();
             self.advisory.return_to(0);
         }
-        self.portals.retain(|_, portal| portal.is_held() || (returned.is_some() && portal.savepoints < savepoints));
+        self.portals
+            .retain(|_, portal| portal.is_held() || (returned.is_some() && portal.savepoints < savepoints));
     }
 
     /// How many savepoints there are.

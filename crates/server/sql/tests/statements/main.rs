@@ -152,10 +152,14 @@ fn the_log_is_counted() {
     client.run("create table t (a int); insert into t values (1)");
     let counted = "select wal_records > 0, wal_bytes > 0, wal_sync > 0 from pg_stat_wal";
     assert_eq!(client.run(counted)[1..], ["t|t|t", "-> SELECT 1"]);
-    let positions = "select pg_current_wal_flush_lsn() > '0/0', pg_current_wal_lsn() >= pg_current_wal_flush_lsn()";
+    let positions =
+        "select pg_current_wal_flush_lsn() > '0/0', pg_current_wal_lsn() >= pg_current_wal_flush_lsn()";
     assert_eq!(client.run(positions)[1..], ["t|t", "-> SELECT 1"]);
     for relation in ["pg_stat_bgwriter", "pg_stat_archiver"] {
-        assert_eq!(client.run(&format!("select count(stats_reset) from {relation}"))[1..], ["1", "-> SELECT 1"]);
+        assert_eq!(
+            client.run(&format!("select count(stats_reset) from {relation}"))[1..],
+            ["1", "-> SELECT 1"]
+        );
     }
 }
 

@@ -27,7 +27,8 @@ use crate::row_key;
 use crate::snapshots::RegisteredSnapshot;
 use crate::transaction::Transaction;
 use crate::transaction::commit_request::CommitRequest;
-use crate::transaction::lock_table::LockOwner;
+use crate::transaction::lock::LockOwner;
+use crate::transaction::lock_mode::RowLock;
 use crate::transaction::write_set::WriteSet;
 
 /// What a transaction has logged in parts.
@@ -140,7 +141,7 @@ impl Transaction {
         for storage in storages {
             let is_kept = self.touched.is_own_storage(storage);
             let key = catalog::reclaim_key(storage);
-            self.lock_without_conflict(&key)?;
+            self.lock_without_conflict(&key, RowLock::Update)?;
             let listed = ReclaimRow::Storage.encode();
             self.writes.write(&key, if is_kept { None } else { Some(&listed) });
             self.engine.loads.ceases_to_be_private(storage);

@@ -56,7 +56,7 @@ impl Binder<'_> {
         };
         let given: Vec<usize> = match insert.columns.is_empty() {
             true => values.iter().map(|(position, _)| *position).collect(),
-            false => listed,
+            false => listed.positions.into_iter().filter_map(Result::ok).collect(),
         };
         self.need_insert(&target.table, &given);
         let mut computed = Vec::new();

@@ -185,7 +185,7 @@ impl Session {
         self.with_tables(as_of, |tables| {
             let mut row = EncodedRow::default();
             for index in 0..rows.end - rows.start {
-                if cancel.load(std::sync::atomic::Ordering::Relaxed) {
+                if cancel.is_requested() {
                     return Err(crate::execute::cancelled());
                 }
                 let number = if is_backward { rows.end - 1 - index } else { rows.start + index };
