@@ -7,6 +7,9 @@ use seawall_wal::LogError;
 
 use crate::transaction::lock_view::CircleMember;
 
+/// What collided, of a transaction whose reads have changed.
+pub(crate) const CHANGED_READS: &str = "something that this one has read";
+
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -527,6 +530,11 @@ impl Error {
                 | Error::Locked { .. }
                 | Error::TableChanged { change: TableChange::Truncated | TableChange::Altered, .. }
         )
+    }
+
+    /// Whether another transaction has changed what this one has read, and not what it writes.
+    pub fn is_conflict_of_reads(&self) -> bool {
+        matches!(self, Error::Conflict { what } if *what == CHANGED_READS)
     }
 
     /// The error of a call to the tree, as a user should see it.

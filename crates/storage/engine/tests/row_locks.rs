@@ -300,3 +300,37 @@ fn a_row_that_is_to_be_inserted_is_locked_unless_it_is_there() {
     let refused = other.lock_new_row(&table, "new", LockWait::NoWait).unwrap_err();
     assert!(matches!(refused, Error::Locked { .. }), "{refused}");
 }
+
+#[test]
+fn a_lock_of_a_key_does_not_mind_a_new_value_of_its_row() {
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        let (database, table) = open();
+        for key in ["changed", "deleted", "replaced"] {
+            database.put(&table, key, "old").unwrap();
+        }
+        let mut transaction = begin(&database, isolation);
+        assert_eq!(transaction.get(&table, "other").unwrap(), None);
+        database.put(&table, "changed", "new").unwrap();
+        database.delete(&table, "deleted").unwrap();
+        database.put(&table, "inserted", "new").unwrap();
+        assert!(transaction.lock_existing_row(&table, "changed", LONG).unwrap());
+        let seen = transaction.lock_row_as(&table, "replaced", RowLock::KeyShare, LONG).unwrap();
+        assert_eq!(seen.value.unwrap(), b"old", "as its snapshot has it");
+        assert!(!transaction.lock_existing_row(&table, "missing", LONG).unwrap());
+        let savepoint = transaction.savepoint();
+        for key in ["deleted", "inserted"] {
+            let refused = transaction.lock_existing_row(&table, key, LONG).unwrap_err();
+            assert!(matches!(refused, Error::Conflict { .. }), "{key}: {refused}");
+            transaction.rollback_to(&savepoint).unwrap();
+        }
+        transaction.put(&table, "child", "1").unwrap();
+        transaction.commit().unwrap();
+    }
+    let (database, table) = open();
+    let mut transaction = begin(&database, Isolation::Serializable);
+    assert!(!transaction.lock_existing_row(&table, "missing", LONG).unwrap());
+    transaction.put(&table, "child", "1").unwrap();
+    database.put(&table, "missing", "new").unwrap();
+    let refused = transaction.commit().unwrap_err();
+    assert!(refused.is_conflict_of_reads(), "that there was no such row is read: {refused}");
+}

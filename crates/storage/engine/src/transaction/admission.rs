@@ -29,7 +29,7 @@ use seawall_wal::PreparedRecord;
 
 use crate::catalog::OpenObject;
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{CHANGED_READS, Error};
 use crate::in_doubt::protected::PASSED_OVER_MAX;
 use crate::options::Durability;
 use crate::pacing::writer_pace::ReservedRoom;
@@ -247,9 +247,7 @@ impl Engine {
             Refused::InDoubt(id) => Err(self.table_in_doubt(id)),
             Refused::Protected => wait("the transaction that has read it is in doubt"),
             Refused::Undecided => wait("the transaction that has written what it has read is in doubt"),
-            Refused::Conflict | Refused::Overtaken => {
-                Err(Error::Conflict { what: "something that this one has read" })
-            }
+            Refused::Conflict | Refused::Overtaken => Err(Error::Conflict { what: CHANGED_READS }),
             Refused::Cancelled => Err(self.snapshot_cancelled(request.snapshot)),
             Refused::QueueFull => self.wait_for_queue(),
             Refused::Failed(error) => Err(error),

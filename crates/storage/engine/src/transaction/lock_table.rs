@@ -364,7 +364,8 @@ impl LockTable {
         // Each round grants a request, so there are no more rounds than waits.
         for _ in 0..=waiting.len() {
             let circle = circle(wait, waiting, |from| self.edges(from, wait, waiting))?;
-            if !circle.iter().any(|(member, blocker)| self.let_pass(member, *blocker)) {
+            // From the end: the request that closes the circle comes last.
+            if !circle.iter().rev().any(|(member, blocker)| self.let_pass(member, *blocker)) {
                 return Some(circle.iter().map(|(member, blocker)| member.described(*blocker)).collect());
             }
         }

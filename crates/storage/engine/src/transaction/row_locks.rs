@@ -129,9 +129,46 @@ impl Transaction {
         self.check_room_to_lock(table, key)?;
         let lock = |transaction: &mut Transaction, row_key: &[u8]| {
             transaction.lock_within(row_key, strength.mode(), wait)?;
-            transaction.check_first_updater(row_key)
+            transaction.check_changes(row_key, strength)
         };
         self.lock_row_by(table, key, lock)
+    }
+
+    /// Whether there is such a row, which is locked as by [`RowLock::KeyShare`] then. The value is not read: under `Serializable` another
+    /// transaction may change it.
+    ///
+    /// # Errors
+    /// As `lock_row`.
+    pub fn lock_existing_row(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        wait: LockWait,
+    ) -> Result<bool, Error> {
+        let key = key.as_ref();
+        let storage = self.lock_key(table, key, RowLock::KeyShare, wait)?;
+        let row_key = row_key::encode(storage, key);
+        self.locked_rows.insert(&row_key);
+        let snapshot = match self.options.isolation {
+            Isolation::ReadCommitted => None,
+            Isolation::Snapshot | Isolation::Serializable => Some(self.read_snapshot()?.lsn()),
+        };
+        self.engine.require_visible(table.object.changed_at())?;
+        let is_there = match self.writes.get(&row_key) {
+            Some(written) => {
+                self.wait_for_dependencies()?;
+                written.is_some()
+            }
+            None => match snapshot {
+                None => self.read_newest(&row_key)?.is_some(),
+                Some(lsn) => self.noted(self.engine.read_row(&row_key, lsn, |value| value.is_some()))?,
+            },
+        };
+        if !is_there {
+            // The lock of the key keeps nobody from inserting the row.
+            self.remember_read(&row_key)?;
+        }
+        Ok(is_there)
     }
 
     /// Locks a row that is to be inserted, and returns the value of the row that is there already: of such a row the transaction holds no
@@ -254,7 +291,7 @@ impl Transaction {
 
     fn try_lock_row_key(&mut self, row_key: &[u8], strength: RowLock) -> Result<(), NotLocked> {
         match self.take_lock(row_key, strength.mode(), LockWait::NoWait) {
-            Ok(()) => Ok(self.check_first_updater(row_key)?),
+            Ok(()) => Ok(self.check_changes(row_key, strength)?),
             Err(LockRefused::Held) => Err(NotLocked::Held),
             Err(refused) => Err(self.fail_by(refused).into()),
         }
@@ -288,7 +325,28 @@ impl Transaction {
 
     fn lock_row_key_as(&mut self, row_key: &[u8], strength: RowLock) -> Result<(), Error> {
         self.lock_without_conflict(row_key, strength)?;
+        self.check_changes(row_key, strength)
+    }
+
+    /// Makes sure that the row, which is locked, was not changed since the snapshot in a way that the strength of the lock excludes.
+    fn check_changes(&mut self, row_key: &[u8], strength: RowLock) -> Result<(), Error> {
+        if strength == RowLock::KeyShare && self.has_new_value_only(row_key)? {
+            return Ok(());
+        }
         self.check_first_updater(row_key)
+    }
+
+    /// Whether the row has a version newer than the snapshot and is still the same row.
+    fn has_new_value_only(&self, row_key: &[u8]) -> Result<bool, Error> {
+        let Some(snapshot) = &self.snapshot else { return Ok(false) };
+        let Some(newest) = self.engine.newest_stamp_after(row_key, snapshot.lsn()) else { return Ok(false) };
+        self.engine.require_visible(newest)?;
+        let now = self.engine.register_snapshot_for(&self.session)?;
+        let is_there = |lsn| self.noted(self.engine.read_row(row_key, lsn, |value| value.is_some()));
+        let is_same = is_there(snapshot.lsn())? && is_there(now.lsn())?;
+        // After the look: what was kept for the snapshot was there then.
+        self.noted(self.engine.check_snapshot(snapshot.lsn()))?;
+        Ok(is_same)
     }
 
     /// Makes sure that no other transaction has written the row, which is locked, since the snapshot.
