@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use seawall_engine::{Durability, Isolation, LockWait, Savepoint, Transaction};
+use seawall_engine::{Durability, Error, Isolation, LockWait, Savepoint, Transaction};
+use seawall_types::Lsn;
 use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::settings::SynchronousCommit;
 use super::{Session, TransactionStatus};
 use crate::parse::statement::{Isolation as IsolationLevel, TransactionModes};
-use crate::storage::engine_error::EngineResult;
+use crate::storage::engine_error::{EngineResult, not_serializable};
 use crate::storage::foreign_key::QueueMark;
 
 /// The engine's level for one of PostgreSQL's. `READ UNCOMMITTED` reads what is committed.
@@ -67,6 +68,23 @@ pub(super) fn aborted() -> Box<SqlError> {
         SqlState::IN_FAILED_SQL_TRANSACTION,
         "current transaction is aborted, commands ignored until end of transaction block",
     )
+}
+
+/// Ends a transaction. A serializable one that no order explains until a prepared transaction is decided fails at once, as in PostgreSQL: it may
+/// be retried, and nobody knows when that will be. Others wait.
+fn in_order(
+    mut transaction: Transaction,
+    isolation: IsolationLevel,
+    end: impl FnOnce(Transaction) -> Result<Lsn, Error>,
+) -> SqlResult<()> {
+    if isolation != IsolationLevel::Serializable {
+        return end(transaction).map(drop).sql();
+    }
+    transaction.set_lock_wait(LockWait::NoWait);
+    match end(transaction) {
+        Err(Error::Locked { .. }) => Err(not_serializable()),
+        ended => ended.map(drop).sql(),
+    }
 }
 
 impl Session {
@@ -243,7 +261,7 @@ impl Session {
         let Some(open) = self.open.take() else { return Ok(()) };
         let result = checked.and_then(|gone| {
             if let Some(transaction) = open.engine {
-                transaction.commit().map(|_| ()).sql()?;
+                in_order(transaction, open.isolation, Transaction::commit)?;
             }
             self.on_commit.forget(&gone);
             Ok(())
@@ -412,7 +430,9 @@ impl Session {
         self.end_cursors(false);
         let Some(open) = self.open.take() else { return Ok(Ended::RolledBack) };
         let result = match open.engine {
-            Some(transaction) => transaction.prepare(gid).map(|_| ()).sql(),
+            Some(transaction) => {
+                in_order(transaction, open.isolation, |transaction| transaction.prepare(gid))
+            }
             None => Ok(()),
         };
         match &result {

@@ -20,12 +20,21 @@ impl<T> EngineResult<T> for Result<T, Error> {
     }
 }
 
+/// No order of transactions explains what this one has read.
+#[cold]
+pub(crate) fn not_serializable() -> Box<SqlError> {
+    let message = "could not serialize access due to read/write dependencies among transactions";
+    SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
+        .with_hint("The transaction might succeed if retried.")
+}
+
 /// An error of the engine as PostgreSQL has it; the engine's own words are its detail where PostgreSQL's say less.
 #[cold]
 pub fn sql_error(error: &Error) -> Box<SqlError> {
     let plain = |code, message: &str| SqlError::new(code, message);
     let with_words = |code, message: &str| SqlError::new(code, message).with_detail(error.to_string());
     match error {
+        Error::Conflict { .. } if error.is_conflict_of_reads() => not_serializable(),
         Error::Conflict { .. } => {
             plain(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update")
         }

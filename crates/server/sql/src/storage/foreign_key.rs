@@ -305,9 +305,7 @@ impl TableStorage<'_> {
         let target = self.table(key.target)?;
         self.lock_table(&target, TableLockMode::RowShare, self.lock_wait)?;
         let Some((handle, bytes)) = self.target_key(&target, key, values)? else { return Ok(false) };
-        let strength = RowLock::KeyShare;
-        let locked = self.transaction.lock_row_as(&handle, &bytes, strength, self.lock_wait).sql()?;
-        Ok(locked.value.is_some())
+        self.transaction.lock_existing_row(&handle, &bytes, self.lock_wait).sql()
     }
 
     /// The engine's table, and the key in it, of the row or index entry that values of a foreign key refer to; `None`: no row can have

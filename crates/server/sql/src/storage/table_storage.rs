@@ -183,6 +183,32 @@ impl TableStorage<'_> {
         }
     }
 
+    /// Whether the newest version of a row has the unique keys of the version that the statement sees: a lock of its keys is not concerned
+    /// by the rest.
+    fn has_same_keys(
+        &mut self,
+        layout: &TableLayout,
+        identity: &[u8],
+        newest: Option<&[u8]>,
+    ) -> SqlResult<bool> {
+        let seen = self.transaction.get(&layout.handle, identity).sql()?;
+        let (Some(seen), Some(newest)) = (seen, newest) else { return Ok(false) };
+        let mut rows = [Vec::new(), Vec::new()];
+        for (row, value) in rows.iter_mut().zip([&seen[..], newest]) {
+            row.resize(layout.shape.rows.column_count(), Datum::Null);
+            layout.shape.whole.read(identity, value, row)?;
+        }
+        let [seen, newest] = rows;
+        let table = &layout.shape.table;
+        for index in layout.shape.indexes.iter().filter(|index| index.index.is_unique) {
+            let before = index.entry(table, &seen, identity, self.expressions)?.map(|entry| entry.key);
+            if before != index.entry(table, &newest, identity, self.expressions)?.map(|entry| entry.key) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Reads the newest version of a row, which it locks.
     pub(crate) fn newest(
         &mut self,
@@ -244,7 +270,12 @@ impl Storage for TableStorage<'_> {
         };
         match (locked, wait) {
             (Some(row), _) if row.value.is_none() => Ok(Locked::Gone),
-            (Some(row), _) if row.changed => Ok(Locked::Changed),
+            (Some(row), _) if row.changed => match mode {
+                RowLock::KeyShare if self.has_same_keys(&layout, identity, row.value.as_deref())? => {
+                    Ok(Locked::Unchanged)
+                }
+                _ => Ok(Locked::Changed),
+            },
             (Some(_), _) => Ok(Locked::Unchanged),
             (None, WaitPolicy::Skip) => Ok(Locked::Skipped),
             (None, WaitPolicy::Wait | WaitPolicy::Fail) => {

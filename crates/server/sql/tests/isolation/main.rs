@@ -148,6 +148,28 @@ recorded! {
     waits,
 }
 
+/// PostgreSQL refuses the second one earlier, where it writes.
+#[test]
+fn a_serializable_transaction_does_not_wait_for_the_decision_of_one_that_it_depends_on() {
+    let steps = "1: create table t (k int primary key, v int); insert into t values (1, 0), (2, 0)
+1: begin isolation level serializable
+1: select v from t where k = 1
+1: update t set v = 5 where k = 2
+1: prepare transaction 'undecided'
+2: begin isolation level serializable
+2: select v from t where k = 2
+2: update t set v = 6 where k = 1
+2: prepare transaction 'dependent'
+1: commit prepared 'undecided'
+2: update t set v = 7 where k = 1";
+    let answers = run(steps);
+    let refused =
+        "    ERROR 40001: could not serialize access due to read/write dependencies among transactions";
+    let prepare = answers.iter().position(|line| line == "2: prepare transaction 'dependent'");
+    assert_eq!(answers[prepare.expect("the step") + 1], refused, "{answers:#?}");
+    assert_eq!(answers.last().map(String::as_str), Some("    -> UPDATE 1"), "{answers:#?}");
+}
+
 /// Prints what sessions answer to the steps of a file: `STEPS=... cargo test -p seawall-sql --test isolation -- --nocapture try_it`.
 #[test]
 fn try_it() {
