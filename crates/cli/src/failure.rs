@@ -25,7 +25,7 @@ use crate::output::tell;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
-    Database(#[from] seawall::Error),
+    Database(seawall::Error),
     #[error("{0}")]
     Archive(#[from] seawall_archive::ArchiveError),
     #[error("{0}")]
@@ -37,7 +37,7 @@ pub(crate) enum Failure {
     #[error("{findings} found; see above for file, offset and key range")]
     Damage { findings: String },
     #[error(
-        "{places} could not be read, so nobody knows what is there; see above for what the system refused, and check again"
+        "{places} could not be read, so what is there is unknown; see above for what the system refused, and check again"
     )]
     Unreadable { places: String },
     #[error("{name}, {place}: {problem}")]
@@ -163,12 +163,32 @@ impl Failure {
     }
 }
 
+impl From<seawall::Error> for Failure {
+    fn from(error: seawall::Error) -> Failure {
+        match error {
+            seawall::Error::Option { name, problem } => {
+                Failure::Usage(format!("option {}: {problem}", name_of_option(name)))
+            }
+            other => Failure::Database(other),
+        }
+    }
+}
+
+/// The command's name for an option of the engine.
+fn name_of_option(of_engine: &str) -> &str {
+    match of_engine {
+        "memory.memtable_bytes" => "--memtable-mib",
+        "memory.cache_bytes" => "--cache-mib",
+        other => other,
+    }
+}
+
 impl From<seawall_backup::BackupError> for Failure {
     fn from(error: seawall_backup::BackupError) -> Failure {
         use seawall_backup::BackupError;
         match error {
             BackupError::Archive(error) => Failure::Archive(error),
-            BackupError::Database(error) => Failure::Database(error),
+            BackupError::Database(error) => error.into(),
             other => Failure::Backup(other),
         }
     }
@@ -256,5 +276,18 @@ fn archive_exit_code(error: &seawall_archive::ArchiveError) -> u8 {
         | ArchiveError::UnsteadyMasterKey { .. }
         | ArchiveError::MasterKey(_) => 9,
         _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_of_the_engine_has_the_name_that_the_command_gives_it() {
+        let problem = "too little".to_owned();
+        let failure = Failure::from(seawall::Error::Option { name: "memory.memtable_bytes", problem });
+        assert_eq!(failure.to_string(), "option --memtable-mib: too little");
+        assert_eq!(failure.exit_code(), 2);
     }
 }

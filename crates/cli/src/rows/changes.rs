@@ -109,6 +109,14 @@ mod tests {
     }
 
     #[test]
+    fn an_input_that_ends_within_a_line_is_refused() {
+        let input = &b"{\"delete\":\"t\",\"key\":\"a\"}\n{\"delete\":\"t\",\"key\":"[..];
+        let mut reader = ChangeReader::new(Box::new(input), "input".to_owned()).unwrap();
+        assert!(reader.next_change().unwrap().is_some());
+        assert!(matches!(reader.next_change(), Err(Failure::Input { .. })));
+    }
+
+    #[test]
     fn every_other_line_is_refused() {
         for line in [
             r#"{"put":"t","key":"a"}"#,

@@ -181,8 +181,9 @@ impl<'a> Replay<'a> {
             name: "memory.memtable_bytes",
             problem: format!(
                 "too little to open this database for reading only: the rows that its log holds up to {read} take {taken} bytes, \
-                 and it goes on to {} at most; give {wanted} bytes, or open it for writing once, which takes a checkpoint",
-                self.end_at_most
+                 and the log goes on to {} at most; give {} MiB, or open it for writing once, which takes a checkpoint",
+                self.end_at_most,
+                wanted.div_ceil(1 << 20)
             ),
         }
     }
@@ -285,7 +286,7 @@ impl<'a> Replay<'a> {
         let (done, left) = (replayed.bytes_since(start), self.end_at_most.bytes_since(replayed));
         let elapsed = now.saturating_sub(self.started);
         let left_at_most = elapsed.mul_f64(ratio(left, done.max(1)));
-        tracing::info!(%replayed, end_at_most = %self.end_at_most, ?left_at_most, "recovery goes on");
+        tracing::info!(%replayed, end_at_most = %self.end_at_most, ?left_at_most, "recovery proceeds");
         let end_at_most = self.end_at_most;
         progress(RecoveryProgress { redo_point: start, replayed, end_at_most, elapsed, left_at_most });
     }
