@@ -71,7 +71,7 @@ fn a_spool_that_is_not_ours_is_refused_with_what_is_wrong() {
     refused(&cluster, &[path, "symbolic link", "SEAWALL_SPOOL"]);
     std::fs::remove_file(&spool).unwrap();
     std::fs::write(&spool, b"").unwrap();
-    refused(&cluster, &[path, "no directory"]);
+    refused(&cluster, &[path, "not a directory"]);
     std::fs::remove_file(&spool).unwrap();
     std::fs::create_dir(&spool).unwrap();
     std::fs::set_permissions(&spool, Permissions::from_mode(0o777)).unwrap();
@@ -211,7 +211,7 @@ fn a_pipe_with_the_name_of_a_segment_is_refused_and_keeps_nobody() {
     for name in [pipe, history] {
         let output = cluster.push(name);
         let said = message(&output);
-        assert!(code(&output) == 1 && said.contains("no regular file") && said.contains(name), "{said}");
+        assert!(code(&output) == 1 && said.contains("not a regular file") && said.contains(name), "{said}");
     }
     is_done(&cluster.push(&cluster.log.name(0)));
     // Nor can anything be fetched into one.

@@ -164,7 +164,7 @@ mod tests {
         std::fs::write(root.join("file"), b"").unwrap();
         assert_eq!(check_directory(&root.join("good/x")).unwrap(), root.join("shut/inner/x"));
         for (name, problem) in
-            [("bad", "others can write"), ("circle", "too many"), ("file/x", "no directory")]
+            [("bad", "others can write"), ("circle", "too many"), ("file/x", "not a directory")]
         {
             let error = check_directory(&root.join(name)).unwrap_err().to_string();
             assert!(error.contains(problem), "{name}: {error}");

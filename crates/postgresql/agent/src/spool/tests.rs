@@ -108,7 +108,7 @@ fn what_was_left_out_is_read_back_and_nothing_else_is() {
     spool.write_gap_notes(&[]).unwrap();
     assert!(spool.gap_notes().unwrap().is_empty());
     for (text, advice) in [
-        ("version 2\n000000010000000000000007 16\n", "no segment"),
+        ("version 2\n000000010000000000000007 16\n", "not a segment"),
         // The format before.
         ("postgresql-7 000000010000000000000007 16777216 1 1a2b3c4d down\n", "new base backup"),
     ] {
