@@ -21,6 +21,7 @@
 //! `workers` upload; `work` is one upload. `queue_limit` lets segments go, `gaps` and `recorders` put them on record, and
 //! `pending_copies` makes good what a repository lacks.
 
+mod begun;
 mod destination;
 mod end;
 mod failure;

@@ -453,10 +453,9 @@ impl Queue {
         self.settle(name)
     }
 
-    /// Another repository has taken the place of one: it has nothing of what that had got.
+    /// Another repository has taken the place of one: it has nothing of what that had got, released or not.
     pub(super) fn repository_changed(&mut self, destination: usize) {
-        let has = |job: &Job| job.released.is_none() && job.stages[destination] == Stage::Done;
-        let jobs = self.jobs.iter().filter(|(_, job)| has(job));
+        let jobs = self.jobs.iter().filter(|(_, job)| job.stages[destination] == Stage::Done);
         let names: Vec<String> = jobs.map(|(name, _)| name.to_owned()).collect();
         for name in names {
             self.jobs.change(&name, |job| job.stages[destination] = Stage::Waiting);

@@ -259,6 +259,25 @@ fn the_agent_ends_after_a_worker_has_panicked() {
 }
 
 #[test]
+fn a_file_whose_worker_has_panicked_is_tried_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Spool::new(directory.path().join("spool"), 1);
+    spool.prepare().unwrap();
+    let clock = Arc::new(PanickingClock::once_for_the_time_of_day("push"));
+    let shared =
+        shared_in(directory.path(), spool, Arc::clone(&clock) as Arc<dyn Clock>, &["repository"], "");
+    write_to_archive(directory.path(), HISTORY, b"1\t0/3000158\tx\n");
+    let pusher = Pusher::new(shared, Packing::default(), 1, None);
+    let answer = answer_of(ask(&pusher, HISTORY));
+    assert!(matches!(&answer, Answer::Failed(why) if why.contains("internal error")), "{answer:?}");
+    assert!(clock.has_panicked());
+    seawall_testing::wait_until("the worker to end", || pusher.state.lock().workers == 0);
+    assert_eq!(pusher.state.lock().queue.running(), 0);
+    assert_eq!(answer_of(ask(&pusher, HISTORY)), Answer::Ok);
+    pusher.end(seawall_testing::PATIENCE);
+}
+
+#[test]
 fn a_single_failure_opens_no_gap() {
     let directory = tempfile::tempdir().unwrap();
     let shared = shared(directory.path(), "");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use super::begun::Begun;
 use super::end::{Required, Worker};
 use super::failure::Failure;
 use super::queue::{Choice, Outcome, Task};
@@ -38,7 +39,10 @@ impl Pusher {
             // A slot first, then the file whose turn it is then: what a command waits for comes before what was only taken on.
             let slot = self.limits.worker_slots.acquire();
             let Some((task, required)) = self.next() else { break };
-            match work::prepare(&self.shared, &self.limits, slot, &task) {
+            let begun = Begun::new(self, &task, &task.destinations);
+            let prepared = work::prepare(&self.shared, &self.limits, slot, &task);
+            begun.end();
+            match prepared {
                 Ok(prepared) => self.put(&task, prepared, required),
                 Err(Unprepared::Failed(failure)) => self.refuse(&task, &failure),
                 Err(Unprepared::Nowhere) => self.give_up_copies(&task),
@@ -81,9 +85,10 @@ impl Pusher {
         let put = |destination: usize, held: Option<Held<'_>>| {
             // What is acknowledged is what was put into the repositories that there were then.
             let content = prepared.identity.map(|identity| (identity, self.shared.spool.mark()));
-            self.state.lock().queue.destinations[destination].begin(bytes);
+            let mut begun = Begun::new(self, task, std::slice::from_ref(&destination));
+            begun.send(bytes);
             let result = work::put(&self.shared.repositories[destination], &prepared);
-            self.state.lock().queue.destinations[destination].end(bytes);
+            begun.end();
             let required = held.map(|(memory, required)| {
                 drop(memory);
                 required
@@ -131,8 +136,12 @@ impl Pusher {
             (Outcome::Failed { .. } | Outcome::Nothing, _) => (Answer::Ok, Vec::new()),
         };
         self.changed.notify_all();
+        Pusher::tell_askers(askers, &answer);
+    }
+
+    pub(super) fn tell_askers(askers: Vec<Sender<Answer>>, answer: &Answer) {
         for asker in askers {
-            // A command that has given up waiting.
+            // An error is a command that has given up waiting.
             asker.send(answer.clone()).unwrap_or(());
         }
     }
@@ -189,12 +198,10 @@ impl Pusher {
         let askers = self.state.lock().queue.refuse(task, failure, now);
         let answer = self.tell(&task.name, failure);
         self.changed.notify_all();
-        for asker in askers {
-            asker.send(answer.clone()).unwrap_or(());
-        }
+        Pusher::tell_askers(askers, &answer);
     }
 
-    fn tell(&self, name: &str, failure: &Failure) -> Answer {
+    pub(super) fn tell(&self, name: &str, failure: &Failure) -> Answer {
         if let Err(error) = self.shared.spool.note_error(name, &failure.message) {
             log_line!("cannot write to the spool: {error}");
         }

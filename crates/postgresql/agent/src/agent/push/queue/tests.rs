@@ -320,6 +320,27 @@ fn a_repository_that_was_replaced_gets_again_what_is_not_acknowledged() {
     assert!(matches!(queue.finish("a", 0, None, Ok(()), later), Outcome::Durable { .. }));
 }
 
+/// Else PostgreSQL would be told once more that a required repository has it, and no repository would.
+#[test]
+fn a_repository_that_was_replaced_lacks_what_was_released_before() {
+    let mut queue = queue(&[true, true], 8);
+    let [identity, _] = two_files();
+    queue.add("a", "a");
+    chosen(&mut queue).unwrap();
+    queue.finish("a", 0, identity, Ok(()), NOW);
+    queue.finish("a", 1, None, Err(&store_is_down()), NOW);
+    let release = queue.begin_release("a", identity);
+    assert_eq!(release, Release::Copied(vec![1]));
+    queue.end_release("a", &release, true);
+    assert!(queue.is_in("a", 0, identity));
+    queue.repository_changed(0);
+    assert!(!queue.is_in("a", 0, identity));
+    let Choice::Task(task) = queue.choose(NOW) else { panic!() };
+    assert_eq!((task.destinations, task.source), (vec![0], Source::Repository));
+    assert!(matches!(queue.finish("a", 0, None, Err(&store_is_down()), NOW), Outcome::Failed { .. }));
+    assert_eq!(queue.begin_release("a", identity), Release::LeftOut(Vec::new()));
+}
+
 #[test]
 fn a_copy_that_an_earlier_agent_left_pending_is_taken_from_a_repository() {
     let mut queue = queue(&[true, false, false], 8);
