@@ -9,7 +9,7 @@
 //! * Only durable bytes go up, so what is archived is a part of every later log of this timeline.
 //! * The hold never stands behind a piece that is not in the archive. After a crash it may stand before some that are: the same
 //!   goes up once more, and the archive takes it quietly.
-//! * Nobody who writes waits for an archive, but who asks for `Durability::Archived`: for those that are required.
+//! * A writer waits for an archive only if it asks for `Durability::Archived`: for those that are required.
 //! * Archives know nothing of each other: one that is down or slow keeps no other from what it can.
 //! * Uploads end in any order, and nothing lies far behind a piece that is not there (`UPLOADS_AHEAD_MAX`). What counts as archived is
 //!   the part from the position on that has no hole.
@@ -56,7 +56,7 @@ pub const UPLOADS_AHEAD_MAX: u64 = 64;
 /// How long a failed upload waits before it is tried again; it doubles up to the second.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(10);
-/// How often the thread looks around if nobody wakes it.
+/// How often the thread looks around if it is not woken.
 const IDLE: Duration = Duration::from_secs(1);
 /// Closing looks so often whether uploads have ended.
 const CLOSE_ROUND: Duration = Duration::from_millis(100);
@@ -118,7 +118,7 @@ pub(crate) struct Archiver {
     became_archived: WaitWord,
     /// When the log is durable up to here, there is another piece.
     next_piece: AtomicU64,
-    /// Somebody waits for the archive to have the log up to here.
+    /// A commit waits for the archive to have the log up to here.
     wanted: AtomicU64,
     /// Held while one who opens a gap goes on with it.
     opening: Mutex<Option<OpeningGap>>,
@@ -438,7 +438,7 @@ impl Archiver {
         if state.position >= start { state.position.max(end) } else { state.position }
     }
 
-    /// Time until there may be something to do, if nobody says so.
+    /// Time until there may be something to do, if no other thread says so.
     fn pause(&self, now: Duration) -> Duration {
         let state = self.state.lock();
         let Some(interval) = self.tail_interval else { return IDLE };

@@ -54,7 +54,7 @@ impl BackgroundThreads {
         self.segment_work.wake_all();
     }
 
-    /// There may be segments that nobody needs.
+    /// There may be segments that are not needed.
     pub(crate) fn want_cleaning(&self) {
         self.clean_work.wake_all();
     }

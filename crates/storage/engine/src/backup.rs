@@ -15,7 +15,7 @@
 //! * No row that is in no log: from G on, loads are logged, and those before are in the tree when the first leaf is read.
 //! * A restore to E or later, and on a timeline that has this one's log up to E.
 //!
-//! Rows of storages that nobody sees are among the others: of loads that are not published yet, and of dropped tables.
+//! Rows of storages that no snapshot sees are among the others: of loads that are not published yet, and of dropped tables.
 //!
 //! # Increments
 //!
@@ -370,8 +370,8 @@ impl Backup {
     }
 }
 
-/// Moves the end of the durable log past the redo point: whoever changes the tree from now on has a later stamp. It also leaves
-/// something of the log to archive, of a database that nobody has written to.
+/// Moves the end of the durable log past the redo point: a later change of the tree has a later stamp. It also leaves
+/// something of the log to archive, of a database that has no writes.
 fn log_beyond(engine: &Engine, redo_point: Lsn) -> Result<Lsn, Error> {
     let mut record = PreparedRecord::no_op(0);
     let appended = engine.log()?.append(&mut record, |_| Ok::<_, Infallible>(()));
@@ -420,7 +420,7 @@ fn read_keys(disk: &dyn Disk) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// The rows of all system tables of a tree that nobody changes meanwhile.
+/// The rows of all system tables of a tree that does not change meanwhile.
 fn system_rows(tree: &Tree) -> Result<Vec<KeyValue>, Error> {
     let failed = |error| Error::tree(&error);
     let (end, _) = row_key::table_range(TableId::new(FIRST_USER_TABLE));

@@ -5,7 +5,7 @@
 //! |--------------|---:|---------------------------|------------------------------------------------------------|
 //! | names        |  0 | name, UTF-8               | object id, u64 little-endian; of a table that was dropped, its storage id, u64 little-endian, behind it, in the log and the memtable only: see `dropped_tables` |
 //! | objects      |  1 | object id, u64 big-endian | version u8 = 1, storage id u64, created i64 (microseconds since 1970), name; little-endian |
-//! | reclaim      |  2 | storage id, u64 big-endian| the storage's rows belong to nobody and are to be removed. Empty; or object id and stamp of the drop, u64 little-endian, where the dropped table's name was taken again |
+//! | reclaim      |  2 | storage id, u64 big-endian| the storage's rows belong to no table and are to be removed. Empty; or object id and stamp of the drop, u64 little-endian, where the dropped table's name was taken again |
 //! | prepared     |  3 | see `in_doubt::rows`      | in-doubt transactions                                      |
 //! | decisions    |  4 | see `in_doubt::decisions` | what rules have decided about such transactions            |
 //!
@@ -100,7 +100,7 @@ pub(crate) fn reclaim_key(storage: TableId) -> Vec<u8> {
 pub(crate) enum NameRow {
     /// The table with this object id.
     Table(u64),
-    /// There is no table of this name; there was one, and nobody has cleared up after it.
+    /// There is no table of this name; there was one, and its remains were not removed.
     Dropped { object: u64, storage: TableId },
 }
 
@@ -340,12 +340,12 @@ impl OpenObject {
         self.set(storage, stamp);
     }
 
-    /// Stamp of the commit that moved or dropped it last, visible or not; zero if nobody has it open since before.
+    /// Stamp of the commit that moved or dropped it last, visible or not; zero if it was not open since before.
     pub(crate) fn changed_at(&self) -> Lsn {
         Lsn::new(self.changed.load(Ordering::SeqCst))
     }
 
-    /// Whether a commit later than `snapshot`, which saw the object, dropped it; or moved it since somebody has it open.
+    /// Whether a commit later than `snapshot`, which saw the object, dropped it; or moved it while it was open.
     pub(crate) fn changed_since(&self, snapshot: Lsn) -> bool {
         self.changed.load(Ordering::SeqCst) > snapshot.get()
     }
@@ -370,7 +370,7 @@ impl OpenObject {
 #[derive(Debug, Default)]
 struct ById {
     objects: FxHashMap<u64, Arc<OpenObject>>,
-    /// At this many objects, those that nobody has open any more are forgotten.
+    /// At this many objects, those that are not open any more are forgotten.
     sweep_at: usize,
 }
 
@@ -384,7 +384,7 @@ impl ById {
     }
 }
 
-/// The objects that somebody has open, and the counter of ids.
+/// The objects that are open, and the counter of ids.
 #[derive(Debug)]
 pub(crate) struct OpenObjects {
     by_id: Mutex<ById>,
@@ -417,7 +417,7 @@ impl OpenObjects {
         self.next_id.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Draws no id up to this one: somebody has looked for an object of that id, which its transaction did not commit.
+    /// Draws no id up to this one: a reader has looked for an object of that id, which its transaction did not commit.
     pub(crate) fn never_draw(&self, id: u64) {
         self.next_id.fetch_max(id.saturating_add(1), Ordering::SeqCst);
     }

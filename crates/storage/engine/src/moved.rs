@@ -1,7 +1,7 @@
 //! Notices that the directory of an open database was moved.
 //!
 //! The database stays in the directory that it has locked, so nothing is lost and nothing of another database is touched. But whoever
-//! moved the directory may believe that nobody works in it any more.
+//! moved the directory may believe that no process works in it any more.
 
 use seawall_io::Disk;
 use seawall_sync::Mutex;

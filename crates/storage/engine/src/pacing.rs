@@ -247,7 +247,7 @@ impl Pacing {
         saturated
     }
 
-    /// A checkpoint has failed and will be tried again: until then nobody is slowed, and nobody waits in vain.
+    /// A checkpoint has failed and will be tried again: until then no writer is slowed, and none waits in vain.
     pub(crate) fn give_up_checkpoint(&self) {
         self.throttle.release();
         self.room.has_changed();

@@ -1,4 +1,4 @@
-//! What the engine asks of an archive of its log. It knows no repository: whoever opens a database gives it one.
+//! What the engine asks of an archive of its log. It knows no repository: the program that opens a database gives it an archive.
 
 use std::fmt;
 use std::sync::Arc;

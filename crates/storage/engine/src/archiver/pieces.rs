@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   timeline 1   [ segment 5 ][ segment 6 . . |          pieces: 5, and the beginning of 6 up to the fork
-//!   timeline 2                [ . . . . . . . | 6 ][ 7   pieces: 6, whose bytes before the fork nobody reads, then 7
+//!   timeline 2                [ . . . . . . . | 6 ][ 7   pieces: 6, whose bytes before the fork are not read, then 7
 //! ```
 
 use seawall_types::{Lsn, TimelineId};

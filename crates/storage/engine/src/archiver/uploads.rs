@@ -52,7 +52,7 @@ pub(crate) struct Uploads {
     ended: Mutex<Vec<(LogFile, Uploaded)>>,
     noting: Mutex<Errand<Noted>>,
     asking: Mutex<Errand<Reached>>,
-    /// Changes when an upload ends, or when whoever starts them has something else to look at.
+    /// Changes when an upload ends, or when the thread that starts them has something else to look at.
     pub(crate) work: WaitWord,
 }
 

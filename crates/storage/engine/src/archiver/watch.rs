@@ -41,7 +41,7 @@ impl ArchiveWatch {
         }
     }
 
-    /// Wakes whoever waits, for good.
+    /// Wakes all that wait, for the last time.
     pub fn end(&self) {
         self.is_ended.store(true, Ordering::SeqCst);
         self.archiver.news.wake_all();

@@ -1,12 +1,12 @@
 //! Whether the rows of a bulk load have to be in the log, for an archive or a backup that would otherwise miss them.
 //!
 //! ```text
-//!   rows in the tree --> record "bulk load" --> commit that publishes the table      nobody needs them in the log
-//!   rows in the tree --> commits with the rows --> commit that publishes the table   somebody does
+//!   rows in the tree --> record "bulk load" --> commit that publishes the table      they are not needed in the log
+//!   rows in the tree --> commits with the rows --> commit that publishes the table   they are
 //! ```
 //! Invariants:
 //! * The rows are in the tree, durably, before the record is in the log, and that before the table is published.
-//! * While somebody needs them, no such record gets into the log: it is refused in the log's critical section. So a log that
+//! * While they are needed, no such record gets into the log: it is refused in the log's critical section. So a log that
 //!   was needed from a position on has every row behind it, and a tree that was read after that position has every row that
 //!   was loaded past the log.
 //!
@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// Logs all rows of a storage that nobody else writes to, each batch in a commit.
+    /// Logs all rows of a storage that has no other writer, each batch in a commit.
     fn log_rows(&self, storage: TableId) -> Result<(), Error> {
         let mut loaded = LoadedRows::of(self, storage);
         loop {

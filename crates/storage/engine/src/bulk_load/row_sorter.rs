@@ -23,7 +23,7 @@
 //!
 //! The place of a piece is its offset in the file (u64), then the path of the file in the database's directory.
 //!
-//! The rows of a run go into the tree, where nobody could tell any more that they are not the ones that were given: those of
+//! The rows of a run go into the tree, where they could not be distinguished any more from the ones that were given: those of
 //! another run neither.
 //!
 //! Runs are scratch: they are removed when the sorter goes, and by the next open after a crash.

@@ -12,7 +12,7 @@
 //!
 //! Invariants:
 //! * The tree never holds such a row: the merge of the memtable that does writes it out, in one chunk.
-//! * Whoever takes the name before that lists the drop in `reclaim`, so that nothing is forgotten; the object's row goes
+//! * A commit that takes the name before that lists the drop in `reclaim`, so that nothing is forgotten; the object's row goes
 //!   when the memtable of the drop is merged, as if it had been deleted by the drop.
 //!
 //! What is on disk if the power goes: before the chunk, the row in the log, which a replay brings back; after it, the rows
@@ -32,7 +32,7 @@ pub(crate) const WRITTEN_OUT_BYTES: u64 = 224;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DroppedTable {
     pub(crate) object: u64,
-    /// Where its rows are, which belong to nobody.
+    /// Where its rows are, which belong to no table.
     pub(crate) storage: TableId,
     /// Stamp of the drop.
     pub(crate) stamp: Lsn,
@@ -58,7 +58,7 @@ fn for_each_row(
     Ok(())
 }
 
-/// The drops in a memtable whose names nobody has taken there since.
+/// The drops in a memtable whose names were not taken there since.
 pub(crate) fn dropped_in(memtable: &Memtable) -> Result<Vec<DroppedTable>, Error> {
     let mut found = Vec::new();
     for_each_row(memtable, catalog::NAMES, |key, stamp, row| {

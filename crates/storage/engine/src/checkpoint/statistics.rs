@@ -20,7 +20,7 @@ pub enum Trigger {
     RecoveryTarget,
     /// `checkpoint.interval` went by.
     Interval,
-    /// Somebody asked.
+    /// A caller asked.
     Request,
     /// The database was closed.
     Close,

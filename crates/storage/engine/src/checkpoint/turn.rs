@@ -1,4 +1,4 @@
-//! The turn to change the tree: a checkpoint has it, or a bulk load, or whoever must keep both from it.
+//! The turn to change the tree: a checkpoint has it, or a bulk load, or a thread that must keep both from it.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl CheckpointTurn {
         CheckpointTurn { state: Mutex::new(state), waiters: AtomicU64::new(0) }
     }
 
-    /// Waits for the turn. Whoever rests between chunks, or checks the tree, looks whether somebody waits.
+    /// Waits for the turn. A holder that rests between chunks, or checks the tree, looks whether a thread waits.
     pub(crate) fn take(&self) -> MutexGuard<'_, CheckpointState> {
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let state = self.state.lock();
@@ -40,17 +40,17 @@ impl CheckpointTurn {
         state
     }
 
-    /// As `take`, by one for whom nobody is to hurry.
+    /// As `take`, without hurrying the holder.
     pub(crate) fn take_patiently(&self) -> MutexGuard<'_, CheckpointState> {
         self.state.lock()
     }
 
-    /// The turn, if nobody has it.
+    /// The turn, if it is free.
     pub(crate) fn try_take(&self) -> Option<MutexGuard<'_, CheckpointState>> {
         self.state.try_lock()
     }
 
-    /// Whether somebody waits for it who is in a hurry.
+    /// Whether a thread in a hurry waits for it.
     pub(crate) fn is_wanted(&self) -> bool {
         self.waiters.load(Ordering::SeqCst) > 0
     }

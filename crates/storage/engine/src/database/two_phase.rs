@@ -44,7 +44,7 @@ impl<'a> TwoPhase<'a> {
         self.decide(gid, Outcome::Commit)
     }
 
-    /// As [`TwoPhase::commit`], without waiting for the disk: whoever waits on the handle knows when the decision is durable.
+    /// As [`TwoPhase::commit`], without waiting for the disk: to wait on the handle is to know when the decision is durable.
     ///
     /// # Errors
     /// As `commit`.
@@ -94,7 +94,7 @@ impl<'a> TwoPhase<'a> {
     /// Applies `rules` to what is in doubt now; what became of that. The rules of the options are applied by a thread of the
     /// database, once a second.
     ///
-    /// Rules that ask nobody come first. One transaction that cannot be decided does not keep the others from it, unless all
+    /// Rules without a hook come first. One transaction that cannot be decided does not keep the others from it, unless all
     /// would meet the same (`Stopped`, `DiskFull`, `ReadOnly`); when the database is closed meanwhile, that is the end.
     ///
     /// # Errors

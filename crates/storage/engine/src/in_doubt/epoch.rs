@@ -81,7 +81,7 @@ impl PreparedEpoch {
         changes.entered.is_empty() && changes.gone.is_empty()
     }
 
-    /// The epoch is over and nobody changes it any more: writes its rows into `memtable`, which was frozen with it, but for
+    /// The epoch is over and does not change any more: writes its rows into `memtable`, which was frozen with it, but for
     /// the parts of long bodies. `in_doubt_before`: transactions in doubt when it began. How many are now.
     pub(crate) fn settle(&self, memtable: &Memtable, in_doubt_before: u64) -> u64 {
         let changes = self.changes.lock();

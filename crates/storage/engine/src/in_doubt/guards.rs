@@ -7,7 +7,7 @@
 //! |        | objects       | the id of each, a varint                                                                 |
 //! | varint | locked count  | rows that it locked and did not write                                                    |
 //! |        | locked        | the row key of each: length, a varint, and bytes                                         |
-//! | varint | read count    | what it read under `Serializable`: nobody commits a change of it before the decision     |
+//! | varint | read count    | what it read under `Serializable`: no commit changes it before the decision              |
 //! |        | per read:     |                                                                                          |
 //! |      1 | shape         | 0: a row; otherwise a range: 1 + kind of its start + 3 * kind of its end                 |
 //! |        | keys          | the row key; or that of the start, then that of the end, where they are bounded          |

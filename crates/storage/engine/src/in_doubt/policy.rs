@@ -1,13 +1,13 @@
 //! What to do about transactions that stay in doubt: rules.
 //!
-//! A coordinator that is gone for good leaves rows locked for ever. A rule says, for an owner or for gids that start the same,
-//! how old a transaction may get, and what happens then: it is reported, rolled back, or somebody is asked who knows what the
+//! A coordinator that never returns leaves rows locked. A rule says, for an owner or for gids that start the same,
+//! how old a transaction may get, and what happens then: it is reported, rolled back, or a hook is asked that knows what the
 //! coordinator has decided. Rules are tried in their order; the first one that fits a transaction is the one.
 //!
 //! Every decision made by a rule is recorded (`decisions`). Once the record is full, rules only report.
 //!
 //! A rule decides the transaction that it looked at, and no other that has its gid by then. Hooks may be slow: what needs no
-//! answer is done first, and again every second while hooks are asked; nobody is asked any more once the database closes.
+//! answer is done first, and again every second while hooks are asked; no hook is asked any more once the database closes.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +24,7 @@ use crate::in_doubt::decisions::{AutomaticDecision, DecisionReason};
 use crate::in_doubt::rules::{InDoubtAction, InDoubtHook, InDoubtRule, Verdict};
 use crate::options::Durability;
 
-/// While hooks are asked, rules that ask nobody are applied again after this long.
+/// While hooks are asked, rules without a hook are applied again after this long.
 const ASKING_BETWEEN: Duration = Duration::from_secs(1);
 
 /// What became of rules that were applied.

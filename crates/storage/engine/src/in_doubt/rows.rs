@@ -11,7 +11,7 @@
 //! |       | body  | value of a part | the part                                                                          |
 //!
 //! The parts of long bodies are merged before the last chunk, and so before their head: the last chunk, which cannot be
-//! divided, stays small. If the power goes between the two, the tree has parts without a head. Whoever reads passes over them.
+//! divided, stays small. If the power goes between the two, the tree has parts without a head. A reader passes over them.
 //! The replay finds their transaction in the log: still in doubt, and the same parts are put again, or decided, and nobody wants
 //! them. So the first checkpoint after each open looks for such parts and deletes them. Parts are deleted with their head,
 //! in the last chunk: until the redo point is behind the decision, a replay reads them.
@@ -171,7 +171,7 @@ pub(crate) struct StoredPrepared {
     pub(crate) body: Option<Arc<[u8]>>,
 }
 
-/// The system table of a tree that nobody changes meanwhile. Long bodies are not read.
+/// The system table of a tree that does not change meanwhile. Long bodies are not read.
 pub(crate) fn read_all(tree: &Tree) -> Result<StoredRows, Error> {
     let failed = |error| Error::tree(&error);
     let (from, to) = row_key::table_range(PREPARED);

@@ -12,7 +12,7 @@ pub enum Verdict {
     Commit,
     /// It was rolled back, or the coordinator does not know it.
     RollBack,
-    /// It is not decided, or nobody can be reached: ask again later.
+    /// It is not decided, or the coordinator cannot be reached: ask again later.
     Wait,
 }
 
@@ -42,7 +42,7 @@ pub enum InDoubtAction {
     Report,
     /// It is rolled back. If the coordinator has decided to commit, the databases disagree from then on.
     RollBack,
-    /// Somebody is asked, again and again until there is an answer.
+    /// A hook is asked, again and again until there is an answer.
     Ask(InDoubtHook),
 }
 

@@ -68,7 +68,7 @@ impl<'e> MergePace<'e> {
         self.engine.pacing.pace_writers(&self.engine.fill());
     }
 
-    /// Keeps to `checkpoint.io_limit`, unless that would slow writers or somebody wants the checkpoint to end.
+    /// Keeps to `checkpoint.io_limit`, unless that would slow writers or a thread waits for the checkpoint to end.
     fn rest(&mut self, written_bytes: u64) {
         let limit = self.engine.options.checkpoint.io_limit;
         if limit == 0 {

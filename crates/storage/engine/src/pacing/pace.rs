@@ -28,10 +28,10 @@ const GAIN_MIN: f64 = 0.3;
 const GAIN_FREE: f64 = 2.5;
 /// Held-back log slows writers from this share of its limit on.
 const HELD_FREE: f64 = 0.5;
-/// The room that is left for held-back log lasts so long when nobody takes any of it away.
+/// The room that is left for held-back log lasts so long when none of it is taken away.
 const HELD_SECONDS: f64 = 30.0;
 
-/// Log that must be kept because somebody has not got it yet: a slow archive or standby.
+/// Log that must be kept for a slow archive or standby.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogHoldback {
     /// Bytes held back now.

@@ -1,4 +1,4 @@
-//! The file `archiving-off`: this database was restored, and neither archives nor is backed up until somebody says that it takes the
+//! The file `archiving-off`: this database was restored, and neither archives nor is backed up until an operator says that it takes the
 //! place of the one that it is a copy of.
 //!
 //! A program opens what was restored with the options that it always has, archives included. If that were enough, the copy of a trial

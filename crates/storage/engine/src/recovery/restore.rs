@@ -1,7 +1,7 @@
 //! Making a database of a backup and the log behind it.
 //!
 //! ```text
-//!   1. marker `restoring`, durable        from here on nobody opens the directory but a restore of the same
+//!   1. marker `restoring`, durable        from here on only a restore of the same opens the directory
 //!   2. keys, tree, superblock: redo point of the backup, on the timeline to follow
 //!   3. segments of the log, into log/, one after another, until one is there that has the place to stop at (`end_search`)
 //!   4. rows, in order, packed into leaves
@@ -17,7 +17,7 @@
 //!   key are there, and durable, and what is to be added is behind. Leaves that were written and not linked are free pages.
 //! * *The tree, in 5.* If its redo point has moved, a checkpoint of the replay has moved it, so all rows are there, and the replay goes
 //!   on from there. If it is on the new timeline already, or in any other state than these, it is made anew.
-//! * *The log.* Nothing of it need be durable. Whoever fetches it compares it with what the repository has; all other files go when the place to stop at is known.
+//! * *The log.* Nothing of it need be durable. The program that fetches it compares it with what the repository has; all other files go when the place to stop at is known.
 //!
 //! The replay differs from that of a crash in three ways, because a backup may be older than what it replays by several
 //! checkpoints, and its rows younger than its redo point by as many (see `backup`):

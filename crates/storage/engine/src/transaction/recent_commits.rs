@@ -5,7 +5,7 @@
 //!   commits:           | entry | entry | entry | entry    | entry
 //! ```
 //! A long look takes place outside of the log's critical section. What enters the log meanwhile is in these entries, so
-//! that what is left to be looked at inside is short. While nobody validates, a commit pays one load.
+//! that what is left to be looked at inside is short. While no thread validates, a commit pays one load.
 //!
 //! Invariants:
 //! * Every commit that enters the log after `watch` has returned has an entry, or `since` answers `None`. The entry of a
@@ -139,7 +139,7 @@ impl RecentCommits {
         Watch(self)
     }
 
-    /// Whether somebody validates, and needs to know what is written.
+    /// Whether a thread validates, and needs to know what is written.
     pub(crate) fn is_watched(&self) -> bool {
         self.watches.load(Ordering::SeqCst) > 0
     }
@@ -172,7 +172,7 @@ impl RecentCommits {
         Some(entries.above(stamp).take(at_most).cloned().collect())
     }
 
-    /// A watch has ended; what nobody needs any more.
+    /// A watch has ended; what is not needed any more.
     fn end_watch(&self) -> EvictedKeys {
         let mut entries = self.entries.lock();
         if self.watches.fetch_sub(1, Ordering::SeqCst) > 1 {

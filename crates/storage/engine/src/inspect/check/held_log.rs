@@ -1,4 +1,4 @@
-//! Checking the log that others need: archives, standbys, backups. Recovery reads none of it, so nobody else would find
+//! Checking the log that others need: archives, standbys, backups. Recovery reads none of it, so no other check would find
 //! out that it has rotted before the day on which it is all that is left.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //!          reaches over it            (`LogReader::find_start`)
 //! ```
 //! No lock is held meanwhile: there may be hours of it to read. So holders move on and segments go. What cannot be read is
-//! damage only if it is still held: nothing that somebody holds is taken away, and no hold is made below what is gone.
+//! damage only if it is still held: nothing that is held is taken away, and no hold is made below what is gone.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::encryption::log_cipher;
 use crate::error::{Error, chain};
 use crate::log::hold::needed_from;
 
-/// From where on somebody in particular needs the log; the redo point, if that is further back.
+/// From where on a hold needs the log; the redo point, if that is further back.
 pub(super) fn held_from(redo_point: Lsn, holds: &[HoldInfo]) -> Lsn {
     let held: Vec<HoldInfo> =
         holds.iter().filter(|hold| hold.options.kind != HoldKind::Keep).cloned().collect();
@@ -34,7 +34,7 @@ pub(super) fn held_from(redo_point: Lsn, holds: &[HoldInfo]) -> Lsn {
 }
 
 /// Reads the log from where it is held to the redo point; how many records that are. `held_from` says from where on it is held
-/// now, or why nobody wants to know any more.
+/// now, or why the answer is not wanted any more.
 pub(super) fn check_held_log(
     disk: &Arc<dyn Disk>,
     superblock: &Superblock,

@@ -21,7 +21,7 @@
 //! file system's journal, which syncs of other files wait for, has next to nothing to do.
 //!
 //! **Whether the database is open** is seen from a lock on this file, and not from that of the database: a reader that tried
-//! the latter, however briefly, could keep somebody from opening the database. A killed process leaves its last statistics, and no lock. The
+//! the latter, however briefly, could keep another process from opening the database. A killed process leaves its last statistics, and no lock. The
 //! file of a database that is closed is empty, and so is that of one that has just been opened.
 
 use std::io::ErrorKind;
