@@ -43,7 +43,7 @@ pub struct RestoreRequest {
     pub new_timeline: Option<TimelineId>,
     /// Whether that number is reserved in the repository, so that no other restore takes it. Default: yes. A [`drill`](crate::drill()) does not.
     pub reserves_timeline: bool,
-    /// Whether the restored database may archive and be backed up. Default: not before somebody allows it.
+    /// Whether the restored database may archive and be backed up. Default: not before an operator allows it.
     pub archive_mode: ArchiveMode,
     /// Of this database, if the repository has several.
     pub database: Option<DatabaseId>,
@@ -399,6 +399,8 @@ impl Plan<'_> {
         match self.find_end(&mut restore, progress) {
             Ok(Found { end, on_its_way }) => Ok(Begun { restore, end, on_its_way }),
             Err(error) => {
+                // A refused restore leaves an empty directory, so that the corrected command can run there. With rows in place it
+                // stays as it is, to be resumed. An earlier backup may still be tried where the log of this one is incomplete.
                 let is_final = self.is_last || !error.is_behind_log();
                 if is_final && error.is_refusal() && *restore.rows_there() == RowsThere::None {
                     restore.abandon()?;
@@ -436,6 +438,8 @@ impl Plan<'_> {
         let mut segments = 0;
         let fetched = log.fetch(base.redo_point, to, self.request.threads, &mut |fetched, arrived| {
             let file_name = fetched.name.file_name();
+            // Copies of one database may archive into one repository. Rows of one copy with the log of another would restore to a
+            // state that never existed.
             checksum.add(fetched.name.number, &fetched.content, arrived);
             let expected = manifest.log_checksum.or(checksum.complete());
             if checksum.complete().is_some_and(|found| Some(found) != expected) {
@@ -451,6 +455,8 @@ impl Plan<'_> {
             search.read_until(arrived).map_err(of_log)
         });
         let FetchedLog { gap, passed } = fetched?;
+        // Uploads run side by side, so the newest segments may arrive out of order. With another target, the hole is a gap: whether the
+        // target lies before it is decided below.
         let is_latest = matches!(self.request.target, RestoreTarget::Latest);
         let on_its_way = match passed {
             Some(passed) if is_latest && self.may_be_on_its_way(&log, &passed)? => Some(passed.missing),
