@@ -1,19 +1,18 @@
-//! The chamber under test: the engine is broken on purpose, in one place after the other, and somebody has to notice.
+//! Sabotage: the engine is broken on purpose, in one place after the other, and a test has to notice.
 //!
 //! ```text
 //!   `sabotage` of each crate, --SEAWALL_SABOTAGE=name--> hunter: a torture, or the tests of a crate, as a child
 //!   collected in `defects`
-//!        |                                                      |  the next one, as long as nobody finds it
+//!        |                                                      |  the next one, until the defect is found
 //!        v                                                      v
 //!   table: what is broken, who found it first and which torture finds it, why, after how many seeds and seconds
 //! ```
-//! A defect that nobody finds is a hole in the tests. Before a hunter is let loose on the first one, he has to find nothing,
-//! several times: a control run of the very same program, which also says how long it takes. Tests of the crate that is
-//! broken come first, then the others, the fast ones before the slow ones. One that takes far longer than on the healthy
-//! engine has found something, too: a hang. Whatever was found is tried again, twice without the defect, where nothing may be
-//! found, and up to five times with it, where something has to be.
+//! A defect that no test finds is a hole in the tests. A hunter first has to find nothing, several times: a control run of the very same
+//! program, which also measures how long the hunter takes. Tests of the broken crate come first, then the others, the fast ones
+//! before the slow ones. A hunter that takes far longer than on the healthy engine has found something, too: a hang. Each finding is
+//! tried again: twice without the defect, where nothing may be found, and up to five times with it, where something has to be.
 //!
-//! A test of one part may know of the very line that is broken. So the hunt goes on with the tortures alone, who know
+//! A test of one part may know of the very line that is broken. So the hunt continues with the tortures alone, which know
 //! nothing but what is promised, until one of them sees a promise broken. `beyond` lists the few defects that break nothing
 //! they test, and why.
 //!
