@@ -40,6 +40,9 @@ impl<'a> Begun<'a> {
 
     fn take_back(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
+        if bytes == 0 {
+            return;
+        }
         let mut state = self.pusher.state.lock();
         for destination in self.destinations {
             state.queue.destinations[*destination].end(bytes);
