@@ -201,19 +201,22 @@ impl ReceivedLog {
         Ok(receiving.whole)
     }
 
-    /// Receives nothing more; where the log ends, durably. When it returns, nobody writes to the log any more.
+    /// Receives nothing more; where the log ends, durably. When it returns, nobody writes to the log any more. A second call only
+    /// says where that was.
     ///
     /// # Errors
     /// As `sync`.
     pub fn close(&self) -> Result<LogEnd, LogError> {
         let mut receiving = self.receiving.lock();
-        self.check_open(&receiving)?;
-        self.sync_records(&mut receiving)?;
-        self.advance_mark(&mut receiving)?;
-        receiving.is_closed = true;
-        self.segments.close();
-        self.holds.close();
-        self.recent.has_changed();
+        if !receiving.is_closed {
+            self.check_poison()?;
+            self.sync_records(&mut receiving)?;
+            self.advance_mark(&mut receiving)?;
+            receiving.is_closed = true;
+            self.segments.close();
+            self.holds.close();
+            self.recent.has_changed();
+        }
         Ok(LogEnd { lsn: receiving.whole, durable: receiving.whole, reason: EndReason::Limit })
     }
 
