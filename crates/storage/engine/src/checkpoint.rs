@@ -107,14 +107,13 @@ impl Engine {
 
     /// Starts a new active memtable. The old one takes no more commits when this returns, and has all it will.
     fn freeze(&self) -> Result<Frozen, Error> {
-        let log = self.log()?;
         let limit = usize::try_from(self.active_limit()).unwrap_or(usize::MAX);
         let active = Arc::new(Memtable::new(limit));
         // Commits whose rows are in the old memtable already get their place in the log first. They wait for nothing that
         // needs a freeze.
         let nobody_ahead = self.applying_ahead.write();
         // Without a record of its own: the checkpoint that frees the log must not need room in it.
-        let frozen = log.in_order(|_| {
+        let frozen = self.between_commits(|| {
             let view = self.view.load_full();
             let end = self.queue.last_entered();
             let images = self.redo.image_bytes();
@@ -149,8 +148,23 @@ impl Engine {
         self.pacing.room.has_changed();
         let in_doubt = frozen.prepared.settle(&frozen.memtable, self.in_doubt.at_freeze());
         self.in_doubt.set_at_freeze(in_doubt);
-        self.note_checkpoint(log);
+        if let Some(log) = self.log.written() {
+            self.note_checkpoint(log);
+        }
         Ok(frozen)
+    }
+
+    /// Runs `swap` where no commit is on its way into the active memtable: in the log's critical section, or between two steps of
+    /// a standby.
+    fn between_commits(&self, swap: impl FnOnce() -> Frozen) -> Result<Frozen, Error> {
+        let apply_turn = self.apply_turn.take();
+        match self.log.written() {
+            None => Ok(swap()),
+            Some(log) => {
+                drop(apply_turn);
+                Ok(log.in_order(|_| swap())?)
+            }
+        }
     }
 
     /// Leaves a record of the checkpoint in the log, for those who read it.
@@ -191,14 +205,22 @@ impl Engine {
         if sabotaged(Defect::ReclaimForgottenEarly) {
             self.forget_reclaimed(state, frozen, &reclaim)?;
         }
+        let is_standby = self.log.written().is_none();
+        if is_standby {
+            self.strike_off(frozen, &reclaim);
+        }
         let superblock = self.merge_system_rows(frozen, &mut pace, &mut totals)?;
         self.redo.passed_images(frozen.logged_images);
         frozen.prepared.merged();
         self.in_doubt.forget_settled(self.settled());
         self.release(frozen);
-        self.forget_reclaimed(state, frozen, &reclaim)?;
+        if is_standby {
+            self.forget_struck_off(state, frozen, &reclaim);
+        } else {
+            self.forget_reclaimed(state, frozen, &reclaim)?;
+        }
         let reclaimed = u64::try_from(reclaim.len()).expect("a count fits into 64 bits");
-        if self.log.written().is_some() {
+        if !self.log.is_read_only() {
             // The other copy still has the redo point before this one, and needs segments that are about to go: it
             // must be of use when this one is damaged.
             self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
@@ -247,7 +269,7 @@ impl Engine {
     fn note_end_of_log(&self, frozen: &Frozen) -> Result<(), Error> {
         let current = self.redo.superblock();
         let superblock = Superblock { log_end: frozen.end.max(current.log_end), ..current };
-        if self.log.written().is_none() || superblock.log_end == current.log_end {
+        if self.log.is_read_only() || superblock.log_end == current.log_end {
             return Ok(());
         }
         self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;

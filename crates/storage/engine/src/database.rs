@@ -6,6 +6,7 @@
 //!                                  |-- snapshot --> Snapshot                           reads at one moment
 //!                                  |-- tables ----> Tables                             list, drop, rename, truncate, load
 //!                                  |-- two_phase -> TwoPhase                           decisions about prepared transactions
+//!                                  |-- standby ---> Standby                            receiving, applying, promotion
 //!                                  \-- log -------> DatabaseLog                        archives, holds, restore points
 //! ```
 //! The handles on the right borrow the database and cost nothing.
@@ -14,6 +15,7 @@ mod directory;
 mod locks;
 mod log;
 mod snapshot;
+mod standby;
 mod tables;
 mod transactions;
 mod two_phase;
@@ -22,6 +24,7 @@ pub use directory::DatabaseDirectory;
 pub use locks::SessionLocks;
 pub use log::DatabaseLog;
 pub use snapshot::Snapshot;
+pub use standby::Standby;
 pub use tables::{TableInfo, Tables};
 pub use transactions::{TransactionSetting, Transactions};
 pub use two_phase::TwoPhase;
@@ -157,6 +160,11 @@ impl Database {
         let result = body(&mut transaction)?;
         transaction.commit()?;
         Ok(result)
+    }
+
+    /// What a standby does besides reading; `None` if the database was not opened by [`DatabaseDirectory::follow`], or was promoted.
+    pub fn standby(&self) -> Option<Standby<'_>> {
+        self.engine().log.received().map(|_| Standby::new(self))
     }
 
     /// The tables there are, and what is done to one as a whole: drop, rename, truncate, load.

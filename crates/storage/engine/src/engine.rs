@@ -34,6 +34,7 @@ use crate::pacing::recovery_time::RecoveryTime;
 use crate::row_key;
 use crate::snapshots::SnapshotRegistry;
 use crate::snapshots::view::View;
+use crate::standby::turn::ApplyTurn;
 use crate::transaction::commit_queue::CommitQueue;
 use crate::transaction::lock_table::LockTable;
 use crate::transaction::memory::MemoryBudget;
@@ -45,6 +46,8 @@ pub(crate) struct Engine {
     pub(crate) environment: Environment,
     pub(crate) options: Options,
     pub(crate) log: Arc<EngineLog>,
+    /// For the log of a standby that is promoted.
+    pub(crate) observer: Arc<EngineObserver>,
     pub(crate) tree: Arc<Tree>,
     /// Of an encrypted database.
     pub(crate) keys: Option<DatabaseKeys>,
@@ -63,6 +66,7 @@ pub(crate) struct Engine {
     pub(crate) objects: OpenObjects,
     pub(crate) loads: Loads,
     pub(crate) checkpoint_turn: CheckpointTurn,
+    pub(crate) apply_turn: ApplyTurn,
     pub(crate) redo: Redo,
     pub(crate) pacing: Pacing,
     pub(crate) background: Arc<BackgroundThreads>,
@@ -119,6 +123,7 @@ impl Engine {
             objects: OpenObjects::new(parts.next_table),
             loads: Loads::default(),
             checkpoint_turn: CheckpointTurn::new(clock.monotonic()),
+            apply_turn: ApplyTurn::default(),
             redo: Redo::new(parts.superblock, parts.image_log_bytes),
             pacing: Pacing::new(parts.options.background, clock, recovery_time, measurements),
             background: Arc::clone(background),
@@ -128,6 +133,7 @@ impl Engine {
             environment: parts.environment,
             options: parts.options,
             log: parts.log,
+            observer: Arc::clone(&parts.observer),
             tree: parts.tree,
             keys: parts.keys,
         }

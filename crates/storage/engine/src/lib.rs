@@ -30,6 +30,7 @@
 //! * `catalog`: tables and their names, and what becomes of dropped ones. `bulk_load`: new tables past the log.
 //! * `checkpoint`: the memtable goes into the tree. `pacing`: writers and checkpoints kept in step.
 //! * `recovery`: the log is replayed; new timelines and restores.
+//! * `standby`: a log that is received is applied while others read; promotion.
 //! * `log`: holds and upkeep of the log. `archiver`: copies of it elsewhere. `backup`: copies of the rows.
 //! * `inspect`: statistics, checks, and the log to look at.
 //!
@@ -60,6 +61,7 @@ mod row_key;
 #[doc(hidden)]
 pub mod sabotage;
 mod snapshots;
+mod standby;
 mod transaction;
 
 pub use archiver::log_archive::{ArchiveOptions, ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
@@ -74,8 +76,8 @@ pub use catalog::Table;
 pub use catalog::reclaim_counters::ReclaimStatistics;
 pub use checkpoint::statistics::{CheckpointDurations, CheckpointStatistics, Trigger};
 pub use database::{
-    Database, DatabaseDirectory, DatabaseLog, SessionLocks, Snapshot, TableInfo, Tables, TransactionSetting,
-    Transactions, TwoPhase,
+    Database, DatabaseDirectory, DatabaseLog, SessionLocks, Snapshot, Standby, TableInfo, Tables,
+    TransactionSetting, Transactions, TwoPhase,
 };
 pub use environment::Environment;
 pub use error::{Effect, Error, TableChange};
@@ -110,8 +112,8 @@ pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use seawall_sync::CancelToken;
 pub use seawall_tree::{ImageCompression, PageProtection};
 pub use seawall_wal::{
-    AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, SegmentName, SegmentState, TimelineFork,
-    TimelineHistory,
+    AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, LogStream, LogStreamError, SegmentName,
+    SegmentState, StreamPiece, TimelineFork, TimelineHistory,
 };
 pub use snapshots::scan::{Direction, LentRow, Range, Scan};
 pub use transaction::Transaction;

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use seawall_io::{DirectoryLock, Disk};
 use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_sync::{Mutex, MutexGuard};
-use seawall_wal::Log;
 
 use crate::error::Error;
 use crate::in_doubt::protected::Protected;
@@ -65,7 +64,7 @@ impl Lifecycle {
     }
 
     fn log_failure(&self) -> Option<&str> {
-        self.log.written().and_then(Log::poison_cause)
+        self.log.failure()
     }
 
     /// The error of a database that takes no more writes.

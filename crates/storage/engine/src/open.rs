@@ -11,7 +11,7 @@ use std::time::Duration;
 use seawall_io::{Disk, LockMode, OpenMode as FileMode};
 use seawall_tree::{Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeMarks};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
-use seawall_wal::{Log, LogEnd, LogObserver, OpenLog, TimelineHistory};
+use seawall_wal::{Log, LogEnd, LogObserver, OpenLog, ReceivedLog, TimelineHistory};
 
 use crate::bulk_load::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
 use crate::catalog::FIRST_USER_TABLE;
@@ -161,7 +161,7 @@ impl Engine {
             check_archiving(&*disk)?;
         }
         let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
-        engine.take_up_log_holds();
+        engine.take_up_log_holds()?;
         engine.prepare_archivers()?;
         if engine.log.written().is_some() && !engine.is_manual() {
             engine.start_background().inspect_err(|_| engine.stop_background())?;
@@ -192,7 +192,7 @@ impl Engine {
         // when nobody here can write to it any more.
         let closed = match self.log.written() {
             Some(log) => log.close().map_err(Error::from),
-            None => Ok(()),
+            None => self.log.received().map_or(Ok(()), |log| log.close().map(drop).map_err(Error::from)),
         };
         {
             let _turn = self.checkpoint_turn.take();
@@ -316,10 +316,11 @@ pub(crate) fn open_existing(
     }
     let tree = Arc::new(opened.tree);
     let onto_backup = match continuation {
-        Continuation::Same | Continuation::New(_) => None,
+        Continuation::Same | Continuation::New(_) | Continuation::Followed => None,
         Continuation::Restored { onto_backup, .. } => Some(onto_backup),
     };
     let replay = Replay::new(&environment, &tree, opened.superblock, &options, keys.as_ref(), onto_backup)?;
+    let replay = if matches!(continuation, Continuation::Followed) { replay.of_standby() } else { replay };
     let mut replayed = replay.run(progress)?;
     replayed.statistics.superblock_copy_damaged = opened.damaged_copy.is_some();
     replayed.statistics.chunk_reapplied = opened.reapplied_chunk.is_some();
@@ -336,13 +337,14 @@ pub(crate) fn open_existing(
         observer: Some(Arc::clone(&observer) as Arc<dyn LogObserver>),
     };
     let log = match continuation {
-        _ if read_only => None,
-        Continuation::Same => Some(open_log(&setup, superblock, end)?),
+        _ if read_only => EngineLog::only_read(end_of_log),
+        Continuation::Same => EngineLog::written_to(open_log(&setup, superblock, end)?),
+        Continuation::Followed => EngineLog::received_by(open_received_log(&setup, superblock, end)?),
         Continuation::New(new) | Continuation::Restored { new, .. } => {
-            Some(timeline::begin(&setup, &tree, superblock, end, new)?)
+            EngineLog::written_to(timeline::begin(&setup, &tree, superblock, end, new)?)
         }
     };
-    let log = Arc::new(log.map_or_else(|| EngineLog::only_read(end_of_log), EngineLog::written_to));
+    let log = Arc::new(log);
     let image_log_bytes = Arc::default();
     if log.written().is_some() && options.checkpoint.page_protection == PageProtection::LogImages {
         let images = LogImages::new(Arc::clone(&log), Arc::clone(&image_log_bytes));
@@ -372,6 +374,17 @@ fn open_log(setup: &LogSetup<'_>, superblock: &Superblock, end: LogEnd) -> Resul
     let disk = &setup.environment.disk;
     let options = setup.log_options(superblock, timeline::history_of(disk, superblock)?);
     Log::open(Arc::clone(disk), options, end).map_err(|error| Error::log(&error))
+}
+
+/// Opens the log of a standby where recovery found its end.
+fn open_received_log(
+    setup: &LogSetup<'_>,
+    superblock: &Superblock,
+    end: LogEnd,
+) -> Result<ReceivedLog, Error> {
+    let disk = &setup.environment.disk;
+    let options = setup.log_options(superblock, timeline::history_of(disk, superblock)?);
+    ReceivedLog::open(Arc::clone(disk), &options, end).map_err(|error| Error::log(&error))
 }
 
 /// Removes what a bulk load left behind when the process ended.

@@ -88,6 +88,8 @@ pub(crate) struct Replay<'a> {
     part_rows: u64,
     /// If the tree is a backup's.
     onto_backup: Option<ReplayOntoBackup>,
+    /// See `standby`.
+    is_standby: bool,
 }
 
 impl<'a> Replay<'a> {
@@ -118,6 +120,7 @@ impl<'a> Replay<'a> {
             part_start: redo_point,
             part_rows: 0,
             onto_backup,
+            is_standby: false,
             environment,
             tree,
             superblock,
@@ -126,6 +129,11 @@ impl<'a> Replay<'a> {
             started,
             reported: started,
         })
+    }
+
+    /// The log is another server's, which strikes dropped tables off its own list.
+    pub(crate) fn of_standby(self) -> Replay<'a> {
+        Replay { is_standby: true, ..self }
     }
 
     /// Replays all of it.
@@ -250,9 +258,8 @@ impl<'a> Replay<'a> {
             | Record::BulkLoad(_)
             | Record::PageImages(_) => return Ok(Some(0)),
         };
-        let is_onto_backup = self.onto_backup.is_some();
-        let mut dealt =
-            Dealt { stamp: span.end, rows: 0, bytes: 0, next_table: self.next_table, is_onto_backup };
+        let is_copy = self.onto_backup.is_some() || self.is_standby;
+        let mut dealt = Dealt { stamp: span.end, rows: 0, bytes: 0, next_table: self.next_table, is_copy };
         if let Some((decision, outcome)) = decision {
             let unknown = || place(&format!("it decides {:?}, which is not in doubt", decision.gid));
             let replayed = self.in_doubt.decided(decision.prepared).ok_or_else(unknown)?;
@@ -339,7 +346,7 @@ impl<'a> Replay<'a> {
     fn finish(mut self, memtable: Memtable) -> Result<Replayed, Error> {
         self.statistics.rescued_records = self.reader.rescued_records();
         let end = self.reader.finish();
-        if end.reason == EndReason::MissingSegment {
+        if end.reason == EndReason::MissingSegment && !self.is_standby {
             return Err(Error::Log {
                 message: format!(
                     "the segment at {} is missing: a log that was written here has it, even if it is empty; put it back, \
@@ -391,7 +398,7 @@ fn row_bytes(row_key: &[u8], value: Option<&[u8]>) -> u64 {
 }
 
 /// The lowest table id that is free, as far as a row of the catalog shows.
-fn next_id(row_key: &[u8], value: Option<&[u8]>) -> Result<u64, Error> {
+pub(crate) fn next_id(row_key: &[u8], value: Option<&[u8]>) -> Result<u64, Error> {
     let table = row_key::table_of(row_key);
     let highest = match value {
         // A table that was truncated and dropped at once has left its storage in this row alone.
@@ -419,8 +426,9 @@ struct Dealt {
     rows: u64,
     bytes: u64,
     next_table: u64,
-    /// Drops are written out, and storages stay listed in `reclaim` unless a table gets them: see `restore`.
-    is_onto_backup: bool,
+    /// The tree is a backup's or a standby's, and the log that of another one, whose checkpoints were at other places. Drops are
+    /// written out, and storages stay listed in `reclaim` unless a table gets them: see `restore` and `standby`.
+    is_copy: bool,
 }
 
 impl Dealt {
@@ -434,7 +442,7 @@ impl Dealt {
             let change = change.map_err(|error| place(&error))?;
             change.copy_row_key(&mut dealer.row_key);
             let is_forgotten = change.table() == catalog::RECLAIM && change.value().is_none();
-            if self.is_onto_backup && is_forgotten && !gives_away(changes.clone(), &dealer.row_key)? {
+            if self.is_copy && is_forgotten && !gives_away(changes.clone(), &dealer.row_key)? {
                 continue;
             }
             if change.table().get() < FIRST_USER_TABLE && !sabotaged(Defect::NextTableForgotten) {
@@ -447,7 +455,7 @@ impl Dealt {
             self.bytes += row_bytes(&dealer.row_key, change.value());
             match change
                 .value()
-                .filter(|value| self.is_onto_backup && dropped_tables::is_drop(&dealer.row_key, value))
+                .filter(|value| self.is_copy && dropped_tables::is_drop(&dealer.row_key, value))
             {
                 Some(drop) => deal_written_out(dealer, self.stamp, drop)?,
                 None => dealer.deal(self.stamp, change.value())?,
@@ -468,7 +476,7 @@ fn deal_written_out(dealer: &mut Dealer<'_>, stamp: Lsn, drop: &[u8]) -> Result<
 }
 
 /// Whether a record gives the storage of a row of `reclaim` to a table.
-fn gives_away(changes: Changes<'_>, reclaim_key: &[u8]) -> Result<bool, Error> {
+pub(crate) fn gives_away(changes: Changes<'_>, reclaim_key: &[u8]) -> Result<bool, Error> {
     let storage = TableId::new(catalog::decode_id_key(reclaim_key)?);
     let mut row_key = Vec::new();
     for change in changes {

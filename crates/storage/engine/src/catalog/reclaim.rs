@@ -154,6 +154,30 @@ impl Engine {
             locked.iter().for_each(|(_, name)| self.locks.release(owner, *name));
             logged?;
         }
+        self.forget_waiting(state, frozen, &forgotten);
+        Ok(())
+    }
+
+    /// On a standby, which logs nothing: deletes the rows of `reclaim` whose storages are gone in the chunk that moves the redo point
+    /// past their drops. No replay brings them back from then on.
+    pub(crate) fn strike_off(&self, frozen: &Frozen, gone: &[(TableId, Lsn)]) {
+        for (storage, _) in gone {
+            frozen.memtable.insert(&catalog::reclaim_key(*storage), frozen.end, None, || Lsn::ZERO);
+        }
+    }
+
+    /// After `strike_off`, when that chunk is applied.
+    pub(crate) fn forget_struck_off(
+        &self,
+        state: &mut CheckpointState,
+        frozen: &Frozen,
+        gone: &[(TableId, Lsn)],
+    ) {
+        let forgotten = gone.iter().map(|(storage, _)| *storage).collect();
+        self.forget_waiting(state, frozen, &forgotten);
+    }
+
+    fn forget_waiting(&self, state: &mut CheckpointState, frozen: &Frozen, forgotten: &FxHashSet<TableId>) {
         let waiting = state.reclaim.get_or_insert_default();
         waiting.retain(|(storage, _)| !forgotten.contains(storage));
         self.counters.reclaim.count_reclaimed(count(forgotten.len()));
@@ -161,7 +185,6 @@ impl Engine {
         let left =
             waiting.iter().filter(|(storage, dropped)| *dropped <= frozen.end && !loading.contains(storage));
         self.counters.reclaim.left_waiting(left.map(|(_, dropped)| *dropped));
-        Ok(())
     }
 }
 

@@ -62,6 +62,21 @@ impl DatabaseDirectory {
         Engine::open(self.environment, options, Continuation::New(new.into()), |_| {}).map(Database::of)
     }
 
+    /// Opens a copy of another database to follow it: what that one's log holds behind the end of the log here is received, applied
+    /// and read ([`Database::standby`]), and nothing is written until a promotion. The log here ends where that one's had come by.
+    ///
+    /// # Errors
+    /// As `open`, and `ReadOnly`.
+    pub fn follow(self, options: Options) -> Result<Database, Error> {
+        let options = match options.mode {
+            OpenMode::ReadOnly => return Err(Error::ReadOnly),
+            OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => {
+                Options { mode: OpenMode::Existing, ..options }
+            }
+        };
+        Engine::open(self.environment, options, Continuation::Followed, |_| {}).map(Database::of)
+    }
+
     /// Opens the database for a check only: [`Database::check`] of one that may not open otherwise.
     ///
     /// # Errors

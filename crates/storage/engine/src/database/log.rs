@@ -1,7 +1,7 @@
 //! The log of an open database: its archives, who keeps it, and names of positions in it.
 
 use seawall_types::{Lsn, TimelineId};
-use seawall_wal::{HoldInfo, HoldOptions};
+use seawall_wal::{HoldInfo, HoldOptions, LogStream};
 
 use super::Database;
 use crate::archiver::ArchiveWatch;
@@ -46,6 +46,15 @@ impl<'a> DatabaseLog<'a> {
     /// `RestorePointName`, and those of a commit.
     pub fn create_restore_point(&self, name: &str) -> Result<Lsn, Error> {
         self.database.engine().create_restore_point(name)
+    }
+
+    /// A stream of the log's bytes from `from` on, as a standby receives it. Without a hold, what it has not read may be removed.
+    ///
+    /// # Errors
+    /// `Log` if the log is not kept from there on, or does not go so far; `ReadOnly`.
+    pub fn stream(&self, from: Lsn) -> Result<LogStream, Error> {
+        let stream = self.database.engine().log.stream(from).ok_or(Error::ReadOnly)?;
+        stream.map_err(|error| Error::log(&error))
     }
 
     /// The timeline that is written on.

@@ -146,7 +146,11 @@ impl Engine {
     }
 
     /// The body of a prepared transaction that the caller has claimed: nobody takes it out of the tree meanwhile.
-    fn read_prepared(&self, prepared: &PreparedTransaction, stamp: Lsn) -> Result<Arc<[u8]>, Error> {
+    pub(crate) fn read_prepared(
+        &self,
+        prepared: &PreparedTransaction,
+        stamp: Lsn,
+    ) -> Result<Arc<[u8]>, Error> {
         match prepared.body() {
             Some(body) => Ok(body),
             None => {
@@ -213,59 +217,70 @@ impl Engine {
         self.in_doubt.set_at_freeze(replayed.count());
         for (stamp, transaction) in replayed.into_ordered() {
             let body = transaction.read_body(&self.tree, stamp)?;
-            let prepare = checked_prepare(&body)?;
-            let guards = Guards::decode(prepare.guards).map_err(|error| damaged_body(&error))?;
-            let (mut locks, mut written) = (Vec::new(), Vec::new());
-            let (mut row_key, mut bytes) = (Vec::new(), 0_usize);
-            for change in prepare.changes() {
-                let change = change.map_err(|error| damaged_body(&error))?;
-                change.copy_row_key(&mut row_key);
-                bytes += row_key.len() + change.value().map_or(0, <[u8]>::len);
-                let strength = if change.value().is_some() { RowLock::NoKeyUpdate } else { RowLock::Update };
-                locks.push((lock_name(&row_key), strength));
-                written.push(row_key.clone());
-            }
-            // How strongly is not on record. Nobody changes the row before the decision, and others may have locked it, too.
-            locks.extend(guards.locked.iter().map(|row_key| (lock_name(row_key), RowLock::Share)));
-            if sabotaged(Defect::PreparedLocksForgotten) {
-                locks.clear();
-            }
-            let lock_owner = self.locks.new_owner();
-            for (name, strength) in &locks {
-                if !self.locks.adopt(lock_owner, *name, strength.mode()) {
-                    let problem = "a row of it is a row of another in-doubt transaction, too";
-                    return Err(rows::damaged(stamp, problem));
-                }
-            }
-            // Two rows of one transaction may share a lock.
-            let mut names: Vec<u64> = locks.into_iter().map(|(name, _)| name).collect();
-            names.sort_unstable();
-            names.dedup();
-            let objects: Vec<_> = guards.objects.iter().map(|id| self.objects.open(*id)).collect();
-            objects.iter().for_each(|object| object.hold_in_doubt());
-            let prepared = self.in_doubt.enter(NewPrepared {
-                gid: Arc::from(prepare.gid),
-                owner: Box::from(prepare.owner),
-                time_micros: prepare.commit.time_micros,
-                age: Age::since(&**self.clock(), prepare.commit.time_micros),
-                row_count: prepare.commit.count,
-                bytes: u64::try_from(bytes).expect("a length in memory fits into 64 bits"),
-                body_bytes: body.len(),
-                // What the tree has need not be in memory.
-                body: transaction.body,
-                objects,
-                lock_owner,
-            })?;
-            self.never_draw_again(&guards.reads)?;
-            let holder =
-                self.in_doubt.protected.enter(lock_owner, written.iter().map(|key| &key[..]), &guards.reads);
-            self.in_doubt.protected.count(&holder);
-            self.in_doubt.logged(&prepared, stamp, names);
+            // What the tree has need not be in memory.
+            let prepared = self.adopt(stamp, &body, transaction.body)?;
             if let Some(frozen) = self.view().unmerged() {
                 frozen.prepared.forget_after_merge(&prepared);
             }
         }
         Ok(())
+    }
+
+    /// Takes up one transaction in doubt; `kept` is its body, unless it is to be read from the tree when it is needed.
+    pub(crate) fn adopt(
+        &self,
+        stamp: Lsn,
+        body: &[u8],
+        kept: Option<Arc<[u8]>>,
+    ) -> Result<Arc<PreparedTransaction>, Error> {
+        let prepare = checked_prepare(body)?;
+        let guards = Guards::decode(prepare.guards).map_err(|error| damaged_body(&error))?;
+        let (mut locks, mut written) = (Vec::new(), Vec::new());
+        let (mut row_key, mut bytes) = (Vec::new(), 0_usize);
+        for change in prepare.changes() {
+            let change = change.map_err(|error| damaged_body(&error))?;
+            change.copy_row_key(&mut row_key);
+            bytes += row_key.len() + change.value().map_or(0, <[u8]>::len);
+            let strength = if change.value().is_some() { RowLock::NoKeyUpdate } else { RowLock::Update };
+            locks.push((lock_name(&row_key), strength));
+            written.push(row_key.clone());
+        }
+        // How strongly is not on record. Nobody changes the row before the decision, and others may have locked it, too.
+        locks.extend(guards.locked.iter().map(|row_key| (lock_name(row_key), RowLock::Share)));
+        if sabotaged(Defect::PreparedLocksForgotten) {
+            locks.clear();
+        }
+        let lock_owner = self.locks.new_owner();
+        for (name, strength) in &locks {
+            if !self.locks.adopt(lock_owner, *name, strength.mode()) {
+                let problem = "a row of it is a row of another in-doubt transaction, too";
+                return Err(rows::damaged(stamp, problem));
+            }
+        }
+        // Two rows of one transaction may share a lock.
+        let mut names: Vec<u64> = locks.into_iter().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let objects: Vec<_> = guards.objects.iter().map(|id| self.objects.open(*id)).collect();
+        objects.iter().for_each(|object| object.hold_in_doubt());
+        let prepared = self.in_doubt.enter(NewPrepared {
+            gid: Arc::from(prepare.gid),
+            owner: Box::from(prepare.owner),
+            time_micros: prepare.commit.time_micros,
+            age: Age::since(&**self.clock(), prepare.commit.time_micros),
+            row_count: prepare.commit.count,
+            bytes: u64::try_from(bytes).expect("a length in memory fits into 64 bits"),
+            body_bytes: body.len(),
+            body: kept,
+            objects,
+            lock_owner,
+        })?;
+        self.never_draw_again(&guards.reads)?;
+        let holder =
+            self.in_doubt.protected.enter(lock_owner, written.iter().map(|key| &key[..]), &guards.reads);
+        self.in_doubt.protected.count(&holder);
+        self.in_doubt.logged(&prepared, stamp, names);
+        Ok(prepared)
     }
 
     /// Objects that were never committed have left no trace but this: a new one with the id of one would seem to change

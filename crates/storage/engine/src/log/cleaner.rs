@@ -32,7 +32,12 @@ const FILES_AT_CLOSE: u32 = 32;
 impl Engine {
     /// A checkpoint has ended, and both copies of the superblock say so.
     pub(crate) fn clean_log_up_to(&self, redo_point: Lsn) -> Result<(), Error> {
-        let Some(log) = self.log.written() else { return Ok(()) };
+        let Some(log) = self.log.written() else {
+            return match self.log.received() {
+                Some(log) => log.retain_from(redo_point).map(|_| ()).map_err(Error::from),
+                None => Ok(()),
+            };
+        };
         if self.is_manual() {
             return log.retain_from(redo_point).map(|_| ()).map_err(Error::from);
         }

@@ -1,32 +1,44 @@
-//! The log of an open engine: written by this engine, or only read.
+//! The log of an open engine: written by this engine, received from another server, or only read.
 //!
-//! Every place that appends asks [`EngineLog::written`] at the moment of use, so an engine whose log is not written at first may
-//! begin to write one while readers go on. A written log stays the engine's log until the engine is closed: what was lent to a
-//! caller stays valid, and a use costs one load.
+//! ```text
+//!   open for writing ----------------------------> written
+//!   open to follow a primary ----> received ---> promoted: written      (`standby`)
+//!   open for reading only                            appended = flushed = where it ended
+//! ```
+//! Every place that appends asks [`EngineLog::written`] at the moment of use, so an engine may begin to write while readers go on. A
+//! written log stays the engine's log until the engine is closed: what was lent to a caller stays valid, and a use costs one load.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use seawall_types::Lsn;
-use seawall_wal::{Log, OpenLog};
+use seawall_wal::{Log, LogStream, LogStreamError, OpenLog, ReceivedLog};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct EngineLog {
     written: OnceLock<OpenLog>,
-    /// End of the log of an engine that writes none.
-    end: Lsn,
+    /// The log of a standby, also after its promotion.
+    received: Option<Arc<ReceivedLog>>,
+    /// End of the log when the engine was opened.
+    end_at_open: Lsn,
 }
 
 impl EngineLog {
     /// The log of an engine that appends to it.
     pub(crate) fn written_to(log: OpenLog) -> EngineLog {
-        let end = log.appended();
-        EngineLog { written: OnceLock::from(log), end }
+        let end_at_open = log.appended();
+        EngineLog { written: OnceLock::from(log), received: None, end_at_open }
+    }
+
+    /// The log of an engine that follows another one.
+    pub(crate) fn received_by(log: ReceivedLog) -> EngineLog {
+        let end_at_open = log.flushed();
+        EngineLog { written: OnceLock::new(), received: Some(Arc::new(log)), end_at_open }
     }
 
     /// A log that ends at `end`, of an engine that only reads.
     pub(crate) fn only_read(end: Lsn) -> EngineLog {
-        EngineLog { written: OnceLock::new(), end }
+        EngineLog { written: OnceLock::new(), received: None, end_at_open: end }
     }
 
     /// The log, if this engine writes it.
@@ -34,13 +46,57 @@ impl EngineLog {
         self.written.get().map(|log| &**log)
     }
 
+    /// The log, if this engine receives it.
+    pub(crate) fn received(&self) -> Option<&ReceivedLog> {
+        self.received.as_deref().filter(|_| self.written.get().is_none())
+    }
+
+    /// Whether nothing of the database is changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.written.get().is_none() && self.received.is_none()
+    }
+
+    /// The engine received its log, and writes one from now on.
+    pub(crate) fn become_written(&self, log: OpenLog) {
+        assert!(self.received.is_some(), "only a standby is promoted");
+        assert!(self.written.set(log).is_ok(), "a standby is promoted once");
+    }
+
+    /// Why nothing more is written or received, if so.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match (self.written(), &self.received) {
+            (Some(log), _) => log.poison_cause(),
+            (None, Some(log)) => log.poison_cause(),
+            (None, None) => None,
+        }
+    }
+
     /// End of what is logged.
     pub(crate) fn appended(&self) -> Lsn {
-        self.written().map_or(self.end, Log::appended)
+        self.written().map_or_else(|| self.durable_here(), Log::appended)
     }
 
     /// End of what is durable.
     pub(crate) fn flushed(&self) -> Lsn {
-        self.written().map_or(self.end, Log::flushed)
+        self.written().map_or_else(|| self.durable_here(), Log::flushed)
+    }
+
+    /// Of a log that is not written here.
+    fn durable_here(&self) -> Lsn {
+        self.received.as_ref().map_or(self.end_at_open, |log| log.flushed())
+    }
+
+    /// Where the log ended when the engine was opened.
+    pub(crate) fn end_at_open(&self) -> Lsn {
+        self.end_at_open
+    }
+
+    /// A stream of the log's bytes; `None` if this engine only reads.
+    pub(crate) fn stream(&self, from: Lsn) -> Option<Result<LogStream, LogStreamError>> {
+        match (self.written.get(), &self.received) {
+            (Some(log), _) => Some(log.stream(from)),
+            (None, Some(log)) => Some(log.stream(from)),
+            (None, None) => None,
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seawall_io::is_disk_full;
 use seawall_types::Lsn;
-use seawall_wal::{HoldError, HoldInfo, HoldLifetime, HoldOptions, HoldPosition};
+use seawall_wal::{HoldError, HoldInfo, HoldKind, HoldLifetime, HoldOptions, HoldPosition};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -78,6 +78,10 @@ impl Engine {
     ) -> Result<LogHold, Error> {
         self.lifecycle.check_writable()?;
         let log = self.log()?;
+        if options.kind == HoldKind::Standby {
+            // First: no row that a standby needs from the hold on is loaded past the log.
+            self.always_log_loads()?;
+        }
         let created = self.clock().wall_micros();
         let position = self.hold_from(from, |from| log.hold(name, options, from, created))?;
         self.pacing.slow_writers_for(&options, &position);
@@ -144,14 +148,18 @@ impl Engine {
         Ok(needed_from(redo_point, &holds))
     }
 
-    /// Permanent holds of former processes slow writers as before.
-    pub(crate) fn take_up_log_holds(&self) {
-        let Some(log) = self.log.written() else { return };
+    /// Permanent holds of former processes slow writers as before, and standbys find the rows of bulk loads in the log.
+    pub(crate) fn take_up_log_holds(&self) -> Result<(), Error> {
+        let Some(log) = self.log.written() else { return Ok(()) };
         for hold in log.holds() {
             if let Ok(position) = log.find_hold(&hold.name) {
                 self.pacing.slow_writers_for(&hold.options, &position);
+                if hold.options.kind == HoldKind::Standby {
+                    self.always_log_loads()?;
+                }
             }
         }
+        Ok(())
     }
 }
 

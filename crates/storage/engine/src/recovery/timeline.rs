@@ -60,6 +60,8 @@ pub(crate) enum Continuation<'a> {
     Same,
     /// On a new one, which begins where the log ends.
     New(NewTimeline<'a>),
+    /// On the one that it was on, which another server writes.
+    Followed,
     /// Of a backup: on a new one, which begins where a replay onto the backup's rows stops.
     Restored { new: NewTimeline<'a>, onto_backup: ReplayOntoBackup },
 }

@@ -191,6 +191,16 @@ impl CommitQueue {
         }
     }
 
+    /// A standby has applied everything up to `applied`, which is durable: shows it. Nothing enters the queue of a standby.
+    pub(crate) fn follow(&self, applied: Lsn) {
+        self.last_entered.store(applied.get(), Ordering::SeqCst);
+        self.flushed.fetch_max(applied.get(), Ordering::SeqCst);
+        self.mirrored.fetch_max(applied.get(), Ordering::SeqCst);
+        if self.visible.swap(applied.get(), Ordering::SeqCst) != applied.get() {
+            self.became_visible.wake_all();
+        }
+    }
+
     /// Everything stamped at most this is visible.
     pub(crate) fn visible(&self) -> Lsn {
         Lsn::new(self.visible.load(Ordering::SeqCst))

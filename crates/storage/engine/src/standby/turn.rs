@@ -1,0 +1,30 @@
+//! The turn to apply what was received: between two steps nothing is half applied.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use seawall_sync::{Mutex, MutexGuard};
+use seawall_types::Lsn;
+use seawall_wal::LogReader;
+
+use crate::in_doubt::PreparedTransaction;
+
+/// What the one who applies knows.
+#[derive(Debug, Default)]
+pub(crate) struct ApplyState {
+    /// Behind the last record that was applied; `None` before the first step.
+    pub(crate) reader: Option<LogReader>,
+    /// Transactions in doubt, by the stamp of the prepare: decisions name them so.
+    pub(crate) in_doubt: FxHashMap<Lsn, Arc<PreparedTransaction>>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct ApplyTurn(Mutex<ApplyState>);
+
+impl ApplyTurn {
+    /// Waits for the turn. Taken after `CheckpointTurn`, never before.
+    pub(crate) fn take(&self) -> MutexGuard<'_, ApplyState> {
+        self.0.lock()
+    }
+}
