@@ -149,6 +149,16 @@ impl Scope {
     pub(crate) fn clause(&self) -> Clause {
         self.clause.unwrap_or(Clause::Select)
     }
+
+    /// Whether a column is one of this query's tables, or is computed in it.
+    fn makes(&self, id: ColumnId) -> bool {
+        let tables = self.tables.iter().flat_map(|table| table.columns.iter().chain(&table.hidden));
+        self.columns.iter().chain(tables).any(|column| column.id == id)
+            || self.aggregates.iter().any(|(made, _)| *made == id)
+            || self.groupings.iter().any(|(made, _)| *made == id)
+            || self.windows.iter().any(|(made, _)| *made == id)
+            || self.sets.iter().any(|(made, _)| *made == id)
+    }
 }
 
 impl Binder<'_> {
@@ -191,6 +201,12 @@ impl Binder<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether a column belongs to an enclosing query.
+    pub(super) fn is_from_outside(&self, id: ColumnId) -> bool {
+        let Some((_, outer)) = self.scopes.split_last() else { return false };
+        outer.iter().any(|scope| scope.makes(id))
     }
 
     /// The table with this name, in the innermost query that has one, and the level of that.

@@ -222,8 +222,10 @@ impl Binder<'_> {
         let mut columns = Vec::with_capacity(items.len());
         for item in items {
             let (column, of) = match item.value.kind {
-                // Two literals that are alike are two columns.
-                ExpressionKind::Column(_) => self.as_column(item.value, &mut computed),
+                // Two literals that are alike are two columns. A column from outside becomes one of this query: its value is that of now.
+                ExpressionKind::Column(id) if !self.is_from_outside(id) => {
+                    self.as_column(item.value, &mut computed)
+                }
                 _ => {
                     let (id, of) = (self.new_column(), item.value.of);
                     computed.push((id, item.value));
@@ -619,6 +621,9 @@ impl Binder<'_> {
             let mut window_inputs = std::mem::take(&mut self.scope().window_inputs);
             let mut sets = std::mem::take(&mut self.scope().sets);
             for item in items.iter_mut() {
+                if groups.has_sets {
+                    check.rewrite_constant(&mut item.value);
+                }
                 check.rewrite(&mut item.value);
                 self.check_grouped(&check, &item.value, &mut used_dependent)?;
             }
@@ -1068,6 +1073,15 @@ struct Grouped<'g> {
 }
 
 impl Grouped<'_> {
+    /// A constant that is grouped by is null in the sets that leave it out.
+    fn rewrite_constant(&self, value: &mut Expression) {
+        let is_key =
+            |key: &Expression| matches!(key.kind, ExpressionKind::Constant(_)) && is_same(key, value);
+        if let Some((id, of, _)) = self.keys.iter().find(|(_, _, key)| is_key(key)) {
+            *value = Expression { kind: ExpressionKind::Column(*id), of: *of, position: value.position };
+        }
+    }
+
     /// Expressions that are grouped by become columns of the grouping.
     fn rewrite(&self, value: &mut Expression) {
         if let Some((id, of, _)) = self.keys.iter().find(|(_, _, key)| is_same(key, value)) {

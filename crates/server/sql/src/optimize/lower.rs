@@ -66,10 +66,10 @@ impl Planner<'_> {
         !free(relation).is_empty() || self.reads_open_table(relation)
     }
 
-    /// Whether a relation reads the rounds of a recursive table that is being planned.
+    /// Whether a relation reads the rounds of a recursive table that is being planned, or a table whose rows depend on those or on outer rows.
     pub(super) fn reads_open_table(&self, relation: &Relation) -> bool {
         if let Relation::CommonTable { table, .. } = relation {
-            return self.known_tables.get(table).is_some_and(|known| known.is_open);
+            return self.known_tables.get(table).is_some_and(|known| known.is_open || known.is_correlated);
         }
         let mut reads = false;
         inputs(relation, &mut |input| reads = reads || self.reads_open_table(input));
@@ -517,7 +517,7 @@ impl Planner<'_> {
         if let Some((relation, columns, is_distinct)) = &table.recursive {
             rows *= 10.0;
             is_correlated = is_correlated || self.is_correlated(relation);
-            self.known_tables.insert(table.id, KnownTable { number, rows, is_open: true });
+            self.known_tables.insert(table.id, KnownTable { number, rows, is_open: true, is_correlated });
             let needed: Columns = columns.iter().copied().collect();
             let query = self.lower(relation, &needed)?;
             let slots = self.slots(columns.iter().copied());
@@ -526,7 +526,7 @@ impl Planner<'_> {
         for (column, of) in &table.columns {
             self.types.insert(*column, *of);
         }
-        self.known_tables.insert(table.id, KnownTable { number, rows, is_open: false });
+        self.known_tables.insert(table.id, KnownTable { number, rows, is_open: false, is_correlated });
         self.tables[number] = Some(Arc::new(CommonTablePlan {
             name: table.name.clone(),
             query,
@@ -562,7 +562,12 @@ impl Planner<'_> {
         let name = plan.map_or_else(String::new, |plan| plan.name.clone());
         let is_recursive = known.is_open;
         let plan = CommonTableUse { table: known.number, name, columns: used, is_recursive };
-        Ok(self.leaf(PlanKind::CommonTable(Arc::new(plan)), known.rows, 32, is_recursive))
+        Ok(self.leaf(
+            PlanKind::CommonTable(Arc::new(plan)),
+            known.rows,
+            32,
+            is_recursive || known.is_correlated,
+        ))
     }
 
     fn lower_lock(

@@ -29,6 +29,8 @@ pub(super) struct KnownTable {
     pub(super) rows: f64,
     /// Its recursive part is being planned: a use of it reads the last round.
     pub(super) is_open: bool,
+    /// Its rows are others for other outer rows, or for another round of a recursive table.
+    pub(super) is_correlated: bool,
 }
 
 pub(super) struct Planner<'s> {

@@ -121,3 +121,37 @@ select exists (select from people where id = 77)
 select max(joined) - min(joined) from people
 
 values (1, 'x'), (2, 'y')
+
+create table outer_rows (a int, b int); insert into outer_rows values (1, 10), (2, 20), (3, 30)
+
+select a, (select r from (select a as r) y), (select a), (select r from (select 1 as one) x, (select b as r) y) from outer_rows order by a
+
+select o.a, s.z, i.n from outer_rows o join generate_series(1, 2) i(n) on true left join lateral (select o.a as z from generate_series(1, 1)) s on s.z = i.n order by 1, 3
+
+select o.a, s.* from outer_rows o left join lateral (select o.b as x, 1 as one where o.a > 1) s on true order by 1
+
+select (select max((select i.b from outer_rows i where i.a = o.a))) from outer_rows o
+
+select (select count(*) filter (where o.a > 1) from (values (1)) t(x)), (select sum(o.b)) from outer_rows o
+
+select v.x from outer_rows o, lateral (values ((select o.a + 1)), (o.a + 100)) v(x) where (select v.x) < 103 order by 1
+
+select o.a, x.n from outer_rows o cross join lateral (with recursive x(n) as (select o.a as n union select n + 1 from x where n < 3) select * from x) x order by 1, 2
+
+select grouping(s.x), s.x from outer_rows o cross join lateral (select (select o.a) as x) s group by s.x order by 2
+
+select o.a from outer_rows o where exists (select from (select o.a as r) y where r = 2)
+
+select o.a, (select r from (select o.a as r union all select 7) u order by r desc limit 1), array(select r from (select o.a as r) y, generate_series(1, 2)) from outer_rows o order by 1
+
+select * from (select 1 as x, a, sum(b) from outer_rows group by grouping sets (1, 2)) s order by 1, 2
+
+select * from (select 1 as x, a, sum(b) from outer_rows group by grouping sets (1, 2)) s where x = 1 and a = 1
+
+select o.a, (with c(x) as (values (o.a)) select (select x from c)) from outer_rows o order by 1
+
+select o.a, (with c(x) as (values (o.a)) values ((select x from c))) from outer_rows o order by 1
+
+with recursive x(a) as ((values ('a'), ('b')) union all (with z as not materialized (select * from x) select z.a || z1.a from z cross join z as z1 where length(z.a || z1.a) < 5)) select * from x order by 1
+
+with recursive iter(id) as (select 0 union (with r(id) as (select id + 1 from iter where id < 3), f as (select id from r) select f.id from f, f g)) select * from iter order by 1
