@@ -167,7 +167,7 @@ impl Session {
         name: &ObjectName,
     ) -> SqlResult<TableChange> {
         let mut columns = columns_of(table);
-        let (of, _) = self.column_type(text, &column.of)?;
+        let (of, _) = self.column_type(text, &column.of).map_err(|error| error.at(column.position))?;
         columns.push((column.name.clone(), of));
         let mut new = self.new_column(text, column, &columns)?;
         if let (Some(default), Some(words)) = (&column.default, &new.default)

@@ -31,7 +31,8 @@ impl Session {
         for element in &create.elements {
             match element {
                 TableElement::Column(column) => {
-                    let (of, _) = self.column_type(text, &column.of)?;
+                    let (of, _) =
+                        self.column_type(text, &column.of).map_err(|error| error.at(column.position))?;
                     types.push((column.name.clone(), of));
                 }
                 TableElement::Like(like) => {

@@ -291,3 +291,7 @@ rollback; begin read only; select setval('guarded', 5)
 rollback; create temp sequence passing
 
 begin read only; select nextval('passing'); rollback
+
+create table with_type (a int, b no_type)
+
+alter table with_none add b no_type
