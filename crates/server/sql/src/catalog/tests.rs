@@ -66,6 +66,7 @@ fn fits(value: &Datum, of: seawall_values::Oid) -> bool {
         Datum::Int8(_) => of == oid::INT8,
         Datum::Float4(_) => of == oid::FLOAT4,
         Datum::Float8(_) => of == oid::FLOAT8,
+        Datum::Numeric(_) => of == oid::NUMERIC,
         Datum::Oid(_) => matches!(of, oid::OID | oid::XID | oid::REGPROC | oid::REGTYPE),
         Datum::Text(_) => {
             matches!(of, oid::TEXT | oid::NAME | oid::VARCHAR | oid::PG_NODE_TREE | oid::ACLITEM) || of == 869
