@@ -34,11 +34,16 @@ impl Session {
         Ok(())
     }
 
-    /// The rights of a role; `None`: of the user.
-    fn rights_of(&mut self, role: Option<Oid>) -> SqlResult<Rights> {
+    /// The rights of a role; `None`: of the user, which are known with the search path.
+    fn rights_of(&mut self, role: Option<Oid>) -> SqlResult<Arc<Rights>> {
+        if let (None, Some((_, _, path))) = (role, &self.path)
+            && let Some(rights) = &path.rights
+        {
+            return Ok(Arc::clone(rights));
+        }
         let database = Arc::clone(&self.database);
         let role = role.unwrap_or(self.asker.user);
-        database.store.rights(self.engine_transaction()?, role)
+        database.store.rights(self.engine_transaction()?, role).map(Arc::new)
     }
 
     fn check_needed(&mut self, needed: &NeededPrivileges, rights: &Rights, used: &Columns) -> SqlResult<()> {

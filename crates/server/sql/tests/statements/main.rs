@@ -189,3 +189,27 @@ fn plans_follow_what_analyze_has_found() {
     let few = format!("{joined} where orders.id < 20");
     assert!(plan(&few).contains("Nested Loop"), "{}", plan(&few));
 }
+
+/// A plan that is kept is not run with rights that the user has no more.
+#[test]
+fn a_prepared_statement_is_checked_again_when_rights_change() {
+    let database = TestDatabase::new();
+    let (mut owner, mut client) = (database.connect(), database.connect());
+    owner.run("create role clerk");
+    owner.run("create table t (a int); create view v as select a from t; grant select on v to clerk");
+    assert_eq!(client.run("prepare p as select * from v; prepare q as select * from t").len(), 2);
+    assert_eq!(client.run("execute q"), ["[a]", "-> SELECT 0"]);
+    client.run("set role clerk");
+    let refused = |relation: &str| [format!("ERROR 42501: permission denied for {relation}")];
+    assert_eq!(client.run("execute q"), refused("table t"));
+    assert_eq!(client.run("execute p"), ["[a]", "-> SELECT 0"]);
+    owner.run("revoke select on v from clerk");
+    assert_eq!(client.run("execute p"), refused("view v"));
+    owner.run("grant select on v to public");
+    assert_eq!(client.run("execute p"), ["[a]", "-> SELECT 0"]);
+    // What a view names is read with the rights of the view's owner.
+    owner.run("alter view v owner to clerk");
+    assert_eq!(owner.run("select * from v"), refused("table t"));
+    client.run("reset role");
+    assert_eq!(client.run("execute q"), ["[a]", "-> SELECT 0"]);
+}
