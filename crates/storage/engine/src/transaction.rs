@@ -32,6 +32,7 @@ pub(crate) mod row_locks;
 pub(crate) mod savepoint;
 pub(crate) mod session;
 pub(crate) mod statement;
+pub(crate) mod taken_over;
 pub(crate) mod touched_tables;
 pub(crate) mod update;
 pub(crate) mod visibility;
@@ -465,6 +466,7 @@ impl Transaction {
         if sabotaged(Defect::LocksReleasedEarly) {
             self.release_locks();
         }
+        self.check_taken_over()?;
         self.write_fate_of_parts()?;
         let stamp =
             self.engine.log_commit(&self.commit_request(), self.writes.rows(), self.writes.bytes())?;

@@ -117,7 +117,6 @@ fn a_load_that_is_rolled_back_leaves_nothing() {
 
 /// What a transaction shows of its table, looked at in every way.
 fn assert_shows(transaction: &mut Transaction, table: &Table, model: &BTreeMap<Vec<u8>, Vec<u8>>, seed: u64) {
-    let mut random = SeededRandom::new(seed);
     let mut scan = transaction.open_scan::<&[u8]>(table, .., Direction::Forward).unwrap();
     for (key, value) in model {
         let (found_key, found) = scan.next_row().unwrap().expect("a row is missing");
@@ -126,6 +125,12 @@ fn assert_shows(transaction: &mut Transaction, table: &Table, model: &BTreeMap<V
     assert!(scan.next_row().unwrap().is_none(), "seed {seed}");
     let reversed = transaction.range_reverse::<&[u8]>(table, ..).map(|row| row.unwrap().0);
     assert!(reversed.eq(model.keys().rev().cloned()), "seed {seed}");
+    assert_finds(transaction, table, model, seed);
+}
+
+/// What a transaction shows of single rows of its table.
+fn assert_finds(transaction: &mut Transaction, table: &Table, model: &BTreeMap<Vec<u8>, Vec<u8>>, seed: u64) {
+    let mut random = SeededRandom::new(seed);
     let mut reader = transaction.open_reader(table).unwrap();
     for _ in 0..20 {
         let key = key_of(&mut random);
@@ -218,6 +223,97 @@ fn a_transaction_reads_what_it_has_logged_and_returns_to_its_savepoints() {
 }
 
 #[test]
+fn a_table_that_was_there_before_takes_any_number_of_rows_too() {
+    type Saved = (Savepoint, BTreeMap<Vec<u8>, Vec<u8>>);
+    for seed in 0..8 {
+        let database = open(&SimulatedDisk::new(seed)).unwrap();
+        let mut random = SeededRandom::new(seed);
+        let table = database.create_table("t").unwrap();
+        let mut model = BTreeMap::new();
+        for row in 0..1_000_u32 {
+            database.put(&table, (3 * row).to_be_bytes(), value(row)).unwrap();
+            model.insert((3 * row).to_be_bytes().to_vec(), value(row).to_vec());
+        }
+        database.checkpoint().unwrap();
+        let before = model.clone();
+        let mut transaction = begin(&database, Isolation::ReadCommitted);
+        let mut saved: Vec<Saved> = Vec::new();
+        let mut times = 0;
+        for step in 0..8_000 {
+            if transaction.is_nearly_full() {
+                transaction.take_over_table(&table).unwrap();
+                times += 1;
+                if saved.is_empty() {
+                    assert_shows(&mut transaction, &table, &model, seed);
+                }
+            }
+            let key = key_of(&mut random);
+            if random.index(5) == 0 {
+                transaction.delete(&table, &key).unwrap();
+                model.remove(&key);
+            } else {
+                transaction.put(&table, &key, value(step)).unwrap();
+                model.insert(key, value(step).to_vec());
+            }
+            match random.index(2_000) {
+                0 if saved.is_empty() => saved.push((transaction.savepoint(), model.clone())),
+                1..3 => {
+                    if let Some((savepoint, then)) = saved.last() {
+                        transaction.rollback_to(savepoint).unwrap();
+                        model.clone_from(then);
+                    }
+                }
+                3 => {
+                    if let Some((savepoint, _)) = saved.pop() {
+                        transaction.release(&savepoint).unwrap();
+                    }
+                }
+                4..7 => assert_finds(&mut transaction, &table, &model, seed),
+                7 => drop(database.checkpoint().unwrap()),
+                _ => {}
+            }
+        }
+        assert!(times > 0, "seed {seed}: it was never full");
+        let seen: BTreeMap<_, _> = database.snapshot().rows(&table).map(Result::unwrap).collect();
+        assert_eq!(seen, before, "seed {seed}: others see nothing of it");
+        let is_committed = seed % 2 == 0;
+        if is_committed {
+            transaction.commit().unwrap();
+        } else {
+            transaction.rollback()
+        }
+        let rows: BTreeMap<_, _> = database.snapshot().rows(&table).map(Result::unwrap).collect();
+        assert_eq!(rows, if is_committed { model } else { before }, "seed {seed}");
+        for _ in 0..3 {
+            database.checkpoint().unwrap();
+        }
+        assert_eq!(database.statistics().reclaim.waiting, Some(0), "seed {seed}");
+        assert!(check(&database) < rows.len() as u64 + 20, "seed {seed}: rows are left");
+    }
+}
+
+#[test]
+fn a_row_that_others_changed_since_the_statement_is_told_also_of_a_table_that_was_taken_over() {
+    let database = open(&SimulatedDisk::new(1)).unwrap();
+    let table = database.create_table("t").unwrap();
+    for row in 0..10_u8 {
+        database.put(&table, [row], "1").unwrap();
+    }
+    let mut transaction = begin(&database, Isolation::ReadCommitted);
+    transaction.begin_statement().unwrap();
+    database.put(&table, [3], "2").unwrap();
+    transaction.take_over_table(&table).unwrap();
+    let mut lock = |row: u8| transaction.lock_row(&table, [row], LockWait::NoWait).unwrap();
+    assert_eq!((lock(2).value.unwrap(), lock(2).changed), (b"1".to_vec(), false));
+    assert_eq!((lock(3).value.unwrap(), lock(3).changed), (b"2".to_vec(), true));
+    // Nobody may write to it now. If somebody does, the commit refuses to lose that.
+    database.put(&table, [4], "3").unwrap();
+    let refused = transaction.commit().unwrap_err();
+    assert!(matches!(refused, Error::Conflict { .. }), "{refused}");
+    assert_eq!(database.get(&table, [4]).unwrap().unwrap(), b"3");
+}
+
+#[test]
 fn a_scan_under_way_meets_no_row_that_its_transaction_logs_later() {
     let database = open(&SimulatedDisk::new(1)).unwrap();
     let mut transaction = begin(&database, Isolation::ReadCommitted);
@@ -274,12 +370,16 @@ fn a_load_needs_no_memory_for_snapshots_however_many_checkpoints_end_meanwhile()
 
 fn load(disk: &SimulatedDisk) -> Result<(), Error> {
     let database = open(disk)?;
-    let mut transaction = database.begin();
+    let mut transaction = begin(&database, Isolation::ReadCommitted);
     let new = transaction.create_table("new")?;
     put_all(&mut transaction, &new)?;
     transaction.truncate_table("old")?;
     let old = transaction.table("old")?;
     put_all(&mut transaction, &old)?;
+    let more = transaction.table("more")?;
+    transaction.put(&more, "b", "2")?;
+    transaction.take_over_table(&more)?;
+    (0..ROWS / 4).try_for_each(|row| transaction.put(&more, row.to_be_bytes(), value(row)))?;
     transaction.commit().map(drop)
 }
 
@@ -289,6 +389,8 @@ fn after_a_power_loss_at_any_moment_a_load_is_there_whole_or_leaves_no_row() {
     let database = open(&empty).unwrap();
     let old = database.create_table("old").unwrap();
     database.put(&old, "a", "1").unwrap();
+    let more = database.create_table("more").unwrap();
+    database.put(&more, "a", "1").unwrap();
     database.close().unwrap();
     let whole = empty.copy();
     load(&whole).unwrap();
@@ -301,17 +403,19 @@ fn after_a_power_loss_at_any_moment_a_load_is_there_whole_or_leaves_no_row() {
             let context = format!("call {call} of {calls}, {outcome:?}");
             let database = open(&disk.after_power_loss(outcome)).unwrap();
             let old = database.table("old").unwrap();
+            let more = count(&database, &database.table("more").unwrap());
             match database.table("new") {
                 Ok(new) => {
                     let counts = (count(&database, &old), count(&database, &new));
                     assert_eq!(counts, (ROWS as usize, ROWS as usize), "{context}");
+                    assert_eq!(more, ROWS as usize / 4 + 2, "{context}");
                     for _ in 0..3 {
                         database.checkpoint().unwrap();
                     }
                     assert_eq!(database.statistics().reclaim.waiting, Some(0), "{context}");
                 }
                 Err(_) => {
-                    assert_eq!(count(&database, &old), 1, "{context}");
+                    assert_eq!((count(&database, &old), more), (1, 1), "{context}");
                     parts += u32::from(check(&database) > 100);
                     assert_reclaimed(&database, &context);
                 }

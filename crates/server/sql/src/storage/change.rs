@@ -13,6 +13,7 @@ use crate::storage::engine_error::EngineResult;
 use crate::storage::index_entry::{Entry, IndexLayout};
 use crate::storage::layout::TableLayout;
 use crate::storage::row::RowLayout;
+use crate::storage::table_lock::TableLockMode;
 use crate::storage::table_storage::TableStorage;
 use crate::storage::violation;
 
@@ -39,6 +40,7 @@ impl TableStorage<'_> {
     ) -> SqlResult<Inserted> {
         self.lock_to_write(table)?;
         let layout = self.layout(table)?;
+        self.make_room(&layout)?;
         let identity = match self.identity_of_new(&layout, row)? {
             identity if layout.shape.rows.is_numbered() => identity,
             identity => {
@@ -73,6 +75,19 @@ impl TableStorage<'_> {
         self.transaction.put(&layout.handle, &identity, value).sql()?;
         self.after_insert(&layout, &identity, row)?;
         Ok(Inserted::Done(identity))
+    }
+
+    /// Where the transaction has nearly all the memory that it may take, its rows go where any number of them have room: the table
+    /// is written again, for which nobody else may write to it. Queries go on.
+    fn make_room(&mut self, layout: &TableLayout) -> SqlResult<()> {
+        if !self.transaction.is_nearly_full() || self.transaction.snapshot_lsn().is_some() {
+            return Ok(());
+        }
+        self.lock_table(&layout.shape.table, TableLockMode::Exclusive, self.lock_wait)?;
+        for handle in std::iter::once(&layout.handle).chain(&layout.index_handles) {
+            self.transaction.take_over_table(handle).sql()?;
+        }
+        Ok(())
     }
 
     fn identity_of_new(&mut self, layout: &TableLayout, row: &[Datum]) -> SqlResult<Vec<u8>> {
@@ -161,6 +176,7 @@ impl TableStorage<'_> {
     ) -> SqlResult<Vec<u8>> {
         self.lock_to_write(table)?;
         let layout = self.layout(table)?;
+        self.make_room(&layout)?;
         let moved = if layout.shape.rows.is_numbered() {
             identity.to_vec()
         } else {
@@ -206,6 +222,7 @@ impl TableStorage<'_> {
     pub(super) fn delete_row(&mut self, table: &Arc<Table>, identity: &[u8], old: &[Datum]) -> SqlResult<()> {
         self.lock_to_write(table)?;
         let layout = self.layout(table)?;
+        self.make_room(&layout)?;
         for (position, index) in layout.shape.indexes.iter().enumerate() {
             if let Some(entry) = index.entry(table, old, identity, self.expressions)? {
                 self.transaction.delete(&layout.index_handles[position], &entry.key).sql()?;

@@ -91,8 +91,20 @@ pub(crate) struct TestDatabase {
 
 impl TestDatabase {
     pub(crate) fn new() -> TestDatabase {
+        TestDatabase::with(Options::default())
+    }
+
+    /// One whose transactions take little memory.
+    pub(crate) fn small() -> TestDatabase {
+        TestDatabase::with(Options::default().with(|options| {
+            options.memory.transaction_bytes = 2 << 20;
+            options.memory.memtable_bytes = 8 << 20;
+        }))
+    }
+
+    fn with(options: Options) -> TestDatabase {
         let directory = tempfile::tempdir().expect("a directory");
-        let engine = Database::open(directory.path(), Options::default()).expect("a database");
+        let engine = Database::open(directory.path(), options).expect("a database");
         TestDatabase { database: SqlDatabase::new(engine).expect("SQL"), _directory: directory }
     }
 

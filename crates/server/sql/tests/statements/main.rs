@@ -212,4 +212,93 @@ fn a_prepared_statement_is_checked_again_when_rights_change() {
     assert_eq!(owner.run("select * from v"), refused("table t"));
     client.run("reset role");
     assert_eq!(client.run("execute q"), ["[a]", "-> SELECT 0"]);
+/// A load that is larger than the memory of its transaction.
+mod large {
+    use super::client::{Client, TestDatabase};
+
+    const ROWS: u32 = 30_000;
+
+    /// The data of `COPY`, in pieces that end anywhere.
+    fn load(client: &mut Client, copy: &str, first: u32) -> Vec<String> {
+        let rows: String = (first..first + ROWS)
+            .map(|row| format!("{row}\t{}\tsome text of row {row}\n", row % 97))
+            .collect();
+        let (half, rest) = rows.split_at(rows.len() / 2);
+        client.run_with(copy, &[half, rest])
+    }
+
+    fn counts(client: &mut Client) -> Vec<String> {
+        client.run("select count(*), count(distinct a), sum(b) from t; select count(*) from t where b = 3; select s from t where a = 17")
+    }
+
+    #[test]
+    fn it_goes_into_new_tables_old_ones_and_those_with_rows_and_keys() {
+        let database = TestDatabase::small();
+        let (mut client, mut other) = (database.connect(), database.connect());
+        // Created, truncated or there before; with a key and an index.
+        for create in [
+            "create table t (a int, b int, s text)",
+            "create table t (a int primary key, b int, s text); create index on t (b)",
+            "create table t (a int unique, b int, s text); insert into t values (0, 3, 'before'); delete from t",
+            "create table t (a int, b int, s text primary key)",
+        ] {
+            for (begin, end) in [("", ""), ("begin; truncate t", "commit"), ("begin; savepoint s", "commit")]
+            {
+                client.run(&format!("drop table if exists t; {create}"));
+                client.run(begin);
+                assert_eq!(load(&mut client, "copy t from stdin", 1), ["-> COPY 30000"], "{create} {begin}");
+                if begin.is_empty() {
+                    assert_eq!(
+                        load(&mut client, "copy t from stdin", ROWS + 1),
+                        ["-> COPY 30000"],
+                        "{create}"
+                    );
+                } else {
+                    let seen = other.run("select count(*) from t");
+                    assert!(begin.contains("truncate") || seen[1] == "0", "{seen:?}");
+                    assert_eq!(
+                        load(&mut client, "copy t from stdin", ROWS + 1),
+                        ["-> COPY 30000"],
+                        "{create} {begin}"
+                    );
+                }
+                let inside = counts(&mut client);
+                client.run(end);
+                assert_eq!(inside, counts(&mut other), "{create} {begin}");
+                assert_eq!(
+                    inside[1],
+                    format!("60000|60000|{}", (1..=60_000).map(|row| row % 97).sum::<u32>())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_there_once_stays_so_and_a_rollback_leaves_nothing() {
+        let database = TestDatabase::small();
+        let mut client = database.connect();
+        client.run("create table t (a int primary key, b int, s text); insert into t values (29000, 0, 'x')");
+        let refused = "ERROR 23505: duplicate key value violates unique constraint \"t_pkey\"";
+        assert_eq!(load(&mut client, "copy t from stdin", 1), [refused]);
+        assert_eq!(client.run("select count(*) from t"), ["[count]", "1", "-> SELECT 1"]);
+        client.run("begin; create table u (a int unique, b int, s text)");
+        assert_eq!(load(&mut client, "copy u from stdin", 1), ["-> COPY 30000"]);
+        assert_eq!(client.run("select s from u where a = 5"), ["[s]", "some text of row 5", "-> SELECT 1"]);
+        let again = client.run("insert into u values (29000)");
+        assert_eq!(again, ["ERROR 23505: duplicate key value violates unique constraint \"u_a_key\""]);
+        client.run("rollback");
+        assert_eq!(client.run("select count(*) from u").len(), 1);
+        // Changes of many rows, and rows made from others.
+        client.run("create table u (a int primary key, b int)");
+        let made = client.run("insert into u select g, 0 from generate_series(1, 40000) g");
+        assert_eq!(made, ["-> INSERT 0 40000"]);
+        assert_eq!(client.run("update u set b = b + 1"), ["-> UPDATE 40000"]);
+        assert_eq!(client.run("insert into u select a + 40000, b from u"), ["-> INSERT 0 40000"]);
+        assert_eq!(client.run("delete from u where a % 2 = 0"), ["-> DELETE 40000"]);
+        let left = client.run("select count(*), sum(b), min(a), max(a) from u");
+        assert_eq!(left[1], "40000|40000|1|79999");
+        assert_eq!(client.run("create table v as select * from u"), ["-> SELECT 40000"]);
+        assert_eq!(client.run("alter table v add primary key (a)"), ["-> ALTER TABLE"]);
+        assert_eq!(client.run("select b from v where a = 777"), ["[b]", "1", "-> SELECT 1"]);
+    }
 }

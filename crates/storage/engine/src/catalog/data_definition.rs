@@ -195,7 +195,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn lock_and_read(&mut self, row_key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) fn lock_and_read(&mut self, row_key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.check_usable()?;
         self.engine.lifecycle.check_writable()?;
         // Before the first row is written: a definition is written whole, or not at all.

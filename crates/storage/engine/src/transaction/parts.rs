@@ -29,6 +29,7 @@ use crate::transaction::Transaction;
 use crate::transaction::commit_request::CommitRequest;
 use crate::transaction::lock::LockOwner;
 use crate::transaction::lock_mode::RowLock;
+use crate::transaction::taken_over::TakenOver;
 use crate::transaction::write_set::WriteSet;
 
 /// What a transaction has logged in parts.
@@ -36,6 +37,8 @@ use crate::transaction::write_set::WriteSet;
 pub(crate) struct Parts {
     /// The stamp of the last part of each storage.
     storages: FxHashMap<TableId, Lsn>,
+    /// Storages with rows of tables that others know, by where they are now.
+    pub(super) taken_over: FxHashMap<TableId, TakenOver>,
     /// Memory of the rows in the write set that a next part may take, about.
     unlogged_bytes: u64,
 }
@@ -48,7 +51,7 @@ impl Parts {
 }
 
 /// Memory of the rows of a part.
-fn part_bytes(memory: &MemoryOptions) -> u64 {
+pub(super) fn part_bytes(memory: &MemoryOptions) -> u64 {
     (memory.memtable_bytes / 16).min(memory.transaction_bytes / 4)
 }
 

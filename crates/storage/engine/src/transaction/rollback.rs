@@ -59,6 +59,7 @@ impl Transaction {
             self.writes.forget_undo();
             self.locked_rows.forget_order();
             self.stronger_locks = Vec::new();
+            self.forget_rows_left();
         }
         Ok(())
     }

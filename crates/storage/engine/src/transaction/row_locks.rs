@@ -198,7 +198,8 @@ impl Transaction {
     fn read_locked_row(&mut self, table: &Table, storage: TableId, key: &[u8]) -> Result<LockedRow, Error> {
         if self.is_own(table) {
             let value = self.read_own_row(storage, &row_key::encode(storage, key))?;
-            return Ok(LockedRow { value, changed: false });
+            let changed = self.had_changed_when_taken_over(table, storage, key)?;
+            return Ok(LockedRow { value, changed });
         }
         // That the table was truncated must not be shown earlier than it is visible, either.
         self.engine.require_visible(table.object.changed_at())?;
@@ -208,7 +209,7 @@ impl Transaction {
         Ok(LockedRow { value: value?, changed: self.has_changed_since_statement(table, &row_key)? })
     }
 
-    fn has_changed_since_statement(&self, table: &Table, row_key: &[u8]) -> Result<bool, Error> {
+    pub(super) fn has_changed_since_statement(&self, table: &Table, row_key: &[u8]) -> Result<bool, Error> {
         let Some(statement) = &self.statement else { return Ok(false) };
         let lsn = statement.lsn();
         let newer = self.engine.newest_stamp_after(row_key, lsn);

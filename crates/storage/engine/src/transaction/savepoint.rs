@@ -51,6 +51,10 @@ impl Savepoints {
         self.alive.binary_search_by_key(&number, |mark| mark.number).ok()
     }
 
+    pub(super) fn are_alive(&self) -> bool {
+        !self.alive.is_empty()
+    }
+
     /// How many tables had been touched at the innermost savepoint.
     pub(super) fn innermost(&self) -> TouchedCounts {
         self.alive.last().map(|mark| mark.touched).unwrap_or_default()
