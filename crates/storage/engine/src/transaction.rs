@@ -344,6 +344,16 @@ impl Transaction {
         Ok(Some(OwnRows::new(self.writes.copy_of(from, to), memory)))
     }
 
+    /// The rows in a range, if it has any, and all others, as they are now.
+    fn share_own_rows(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Result<Option<OwnRows>, Error> {
+        if !self.writes.has_any_in(from, to) {
+            return Ok(None);
+        }
+        let mut memory = MemoryShare::new(&self.engine.transaction_memory);
+        memory.cover(self.writes.memory_bytes())?;
+        Ok(Some(OwnRows::new(self.writes.shared(), memory)))
+    }
+
     #[expect(clippy::type_complexity, reason = "a snapshot and two bounds")]
     fn begin_scan<K: AsRef<[u8]>>(
         &mut self,

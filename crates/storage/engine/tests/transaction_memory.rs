@@ -192,6 +192,28 @@ fn one_row_that_is_read_again_and_again_takes_no_more_memory() {
 }
 
 #[test]
+fn a_reader_takes_no_memory_for_what_its_transaction_has_written_unless_that_writes_on() {
+    let (database, table) = open(LIMIT);
+    let mut transaction = begin(&database, Isolation::ReadCommitted);
+    for row in 0..5_000_u32 {
+        transaction.put(&table, row.to_be_bytes(), [7; 100]).unwrap();
+    }
+    let before = counting::allocated();
+    let mut reader = transaction.open_reader(&table).unwrap();
+    let taken = counting::allocated() - before;
+    assert!(taken < 10_000, "{taken} bytes for a reader");
+    transaction.put(&table, 7_u32.to_be_bytes(), "new").unwrap();
+    transaction.delete(&table, 8_u32.to_be_bytes()).unwrap();
+    let length = |reader: &mut seawall_engine::Reader, row: u32| {
+        reader.get_with(row.to_be_bytes(), |value| value.map(<[u8]>::len)).unwrap()
+    };
+    assert_eq!([7, 8, 5_000].map(|row| length(&mut reader, row)), [Some(100), Some(100), None]);
+    drop(reader);
+    let mut reader = transaction.open_reader(&table).unwrap();
+    assert_eq!([7, 8, 9].map(|row| length(&mut reader, row)), [Some(3), None, Some(100)]);
+}
+
+#[test]
 fn all_transactions_together_keep_to_the_memory_that_they_may_take() {
     let (database, table) = open(LIMIT);
     let mut open: Vec<Transaction> = Vec::new();

@@ -38,15 +38,15 @@ impl Transaction {
     /// Opens a reader of single rows of `table` that borrows nothing: the reader can go to another thread while the transaction
     /// continues. It shows what `get` would show now, and nothing that this transaction writes later.
     ///
-    /// The rows of the table that the transaction has written are copied, as by [`Transaction::open_scan`] of all of it. Under
-    /// `Serializable` all of the table counts as read.
+    /// What the transaction has written is shared with the reader, and copied only if the transaction writes while the reader is
+    /// there; it counts once more as memory of open transactions until then. Under `Serializable` all of the table counts as read.
     ///
     /// # Errors
     /// As `open_scan`.
     pub fn open_reader(&mut self, table: &Table) -> Result<Reader, Error> {
         let (snapshot, from, to) = self.begin_scan::<&[u8]>(table, ..)?;
         let storage = self.storage_for_read(table, snapshot.lsn())?;
-        let own = self.copy_own_rows(&from, &to)?;
+        let own = self.share_own_rows(&from, &to)?;
         let lost_snapshot = Arc::clone(self.scan_lost_snapshot.get_or_insert_default());
         let engine = Arc::clone(&self.engine);
         Ok(Reader { engine, snapshot, storage, own, lost_snapshot, row_key: Vec::new() })

@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use crate::snapshots::scan::bounds::is_empty_range;
 use crate::transaction::memory::bytes;
@@ -116,7 +117,8 @@ impl Undo {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
-    rows: BTreeSet<Row>,
+    /// Shared with those who read it as it was: the first write after that makes a copy.
+    rows: Arc<BTreeSet<Row>>,
     /// Keys and values in `rows`, in bytes.
     bytes: u64,
     /// For each write since the first savepoint; `None` without a savepoint.
@@ -144,26 +146,27 @@ impl WriteSet {
     fn replace(&mut self, key: &[u8], value: Option<&[u8]>) -> Option<Row> {
         let row = Row::new(key, value);
         self.bytes += row.bytes();
-        let replaced = self.rows.replace(row);
+        let replaced = self.rows_mut().replace(row);
         self.bytes -= replaced.as_ref().map_or(0, Row::bytes);
         replaced
     }
 
     /// Takes the rows in `from..to` out, for good: no savepoint brings them back.
     pub(crate) fn take(&mut self, from: &[u8], to: &[u8]) -> WriteSet {
-        let mut rows = self.rows.split_off(from);
+        let all = self.rows_mut();
+        let mut rows = all.split_off(from);
         let mut after = rows.split_off(to);
-        self.rows.append(&mut after);
+        all.append(&mut after);
         let bytes = rows.iter().map(Row::bytes).sum();
         self.bytes -= bytes;
-        WriteSet { rows, bytes, ..WriteSet::default() }
+        WriteSet { rows: Arc::new(rows), bytes, ..WriteSet::default() }
     }
 
     /// As `take`, of few rows.
     pub(crate) fn forget(&mut self, from: &[u8], to: &[u8]) {
         while let Some((key, _)) = self.first_in(Bound::Included(from), Bound::Excluded(to)) {
             let key = key.to_vec();
-            self.bytes -= self.rows.take(&key[..]).map_or(0, |row| row.bytes());
+            self.bytes -= self.rows_mut().take(&key[..]).map_or(0, |row| row.bytes());
         }
     }
 
@@ -180,7 +183,16 @@ impl WriteSet {
     /// A copy of the rows in a range that is not empty.
     pub(crate) fn copy_of(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> WriteSet {
         let rows: BTreeSet<Row> = self.rows_in(from, to).cloned().collect();
-        WriteSet { bytes: rows.iter().map(Row::bytes).sum(), rows, ..WriteSet::default() }
+        WriteSet { bytes: rows.iter().map(Row::bytes).sum(), rows: Arc::new(rows), ..WriteSet::default() }
+    }
+
+    /// All rows as they are now: not copied unless the set is written to while this is kept.
+    pub(crate) fn shared(&self) -> WriteSet {
+        WriteSet { rows: Arc::clone(&self.rows), bytes: self.bytes, ..WriteSet::default() }
+    }
+
+    fn rows_mut(&mut self) -> &mut BTreeSet<Row> {
+        Arc::make_mut(&mut self.rows)
     }
 
     fn rows_in<'w>(
@@ -252,14 +264,15 @@ impl WriteSet {
     /// Undoes all writes since so many could be undone.
     pub(crate) fn undo_to(&mut self, length: usize) {
         let Some(all) = &mut self.undo else { return };
+        let rows = Arc::make_mut(&mut self.rows);
         for undo in all.drain(length..).rev() {
             self.undo_bytes -= undo.bytes();
             let current = match undo {
                 Undo::Restore(row) => {
                     self.bytes += row.bytes();
-                    self.rows.replace(row)
+                    rows.replace(row)
                 }
-                Undo::Remove(key) => self.rows.take(&*key),
+                Undo::Remove(key) => rows.take(&*key),
             };
             // A row that was taken out for good is not there.
             self.bytes -= current.as_ref().map_or(0, Row::bytes);
