@@ -71,6 +71,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) needed: Vec<NeededPrivileges>,
     /// Names of columns in the expression that `words_of` bound last.
     pub(crate) named_in_words: Vec<String>,
+    /// `WHERE` of a `COPY` whose rows the statement inserts.
+    pub(crate) copied_where: Option<sqlparser::ast::Expr>,
     /// The fields of columns that are records.
     record_fields: FxHashMap<ColumnId, Vec<(String, TypeReference)>>,
 }
@@ -101,6 +103,7 @@ impl<'a> Binder<'a> {
             view_owner: None,
             needed: Vec::new(),
             named_in_words: Vec::new(),
+            copied_where: None,
             record_fields: FxHashMap::default(),
         }
     }

@@ -31,6 +31,8 @@ use crate::algebra::Query;
 use crate::execute::{Plan, Statistics};
 use planner::Planner;
 
+pub(crate) use walk::used as used_columns;
+
 /// The plan of a query, for any number of executions with any parameters.
 ///
 /// # Errors

@@ -228,7 +228,7 @@ impl Binder<'_> {
                 self.case(operand.as_deref(), conditions, else_result.as_deref(), position)
             }
             Expr::Exists { subquery, negated } => {
-                let (relation, output) = self.subquery(subquery)?;
+                let (relation, output) = self.subquery_of_expression(subquery)?;
                 let columns = output.iter().map(|column| column.column).collect();
                 let kind = ExpressionKind::Subquery(Box::new(Subquery {
                     kind: SubqueryKind::Exists,
@@ -239,7 +239,7 @@ impl Binder<'_> {
                 Ok(if *negated { boolean(ExpressionKind::Not(Box::new(exists)), position) } else { exists })
             }
             Expr::Subquery(query) => {
-                let (relation, output) = self.subquery(query)?;
+                let (relation, output) = self.subquery_of_expression(query)?;
                 let [only] = output.as_slice() else {
                     return Err(SqlError::new(
                         SqlState::SYNTAX_ERROR,
@@ -1088,7 +1088,7 @@ impl Binder<'_> {
             Some(fields) => fields.iter().map(|field| self.expression(field)).collect::<SqlResult<_>>()?,
             None => vec![self.expression(left)?],
         };
-        let (relation, output) = self.subquery(query)?;
+        let (relation, output) = self.subquery_of_expression(query)?;
         if output.len() != fields.len() {
             let message = if output.len() < fields.len() {
                 "subquery has too few columns"

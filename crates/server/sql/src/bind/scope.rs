@@ -59,6 +59,7 @@ pub(crate) enum Clause {
     Generated,
     Window,
     ExecuteParameter,
+    CopyWhere,
 }
 
 impl Clause {
@@ -85,6 +86,7 @@ impl Clause {
             Clause::Generated => "column generation expressions",
             Clause::Window => "window definitions",
             Clause::ExecuteParameter => "EXECUTE parameters",
+            Clause::CopyWhere => "COPY FROM WHERE conditions",
         }
     }
 

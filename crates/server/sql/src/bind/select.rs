@@ -64,6 +64,18 @@ impl Binder<'_> {
         self.deeper(|binder| binder.bind_query(query, false))
     }
 
+    /// A subquery in an expression.
+    pub(super) fn subquery_of_expression(
+        &mut self,
+        query: &Query,
+    ) -> SqlResult<(Relation, Vec<OutputColumn>)> {
+        if self.scopes.last().is_some_and(|scope| scope.clause == Some(Clause::CopyWhere)) {
+            let message = "cannot use subquery in COPY FROM WHERE condition";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.subquery(query)
+    }
+
     /// A query with its `WITH`. `keeps_unknown`: its literals get their types from where it is used.
     pub(super) fn bind_query(
         &mut self,

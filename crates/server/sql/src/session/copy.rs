@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
+use sqlparser::ast::Expr;
 
 use super::encode;
 use super::plan::Planned;
@@ -27,7 +28,7 @@ impl Session {
         }
         self.open()?.has_begun_work = true;
         let rows = match (copy.is_from, &copy.what) {
-            (true, CopyWhat::Table(name, columns)) => self.copy_from(name, columns, copy, sink)?,
+            (true, CopyWhat::Table(name, columns)) => self.copy_from(text, name, columns, copy, sink)?,
             (true, CopyWhat::Query(_)) => {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
             }
@@ -134,14 +135,12 @@ impl Session {
 
     fn copy_from(
         &mut self,
+        text: &Text,
         name: &ObjectName,
         columns: &[String],
         copy: &Copy,
         sink: &mut dyn Sink,
     ) -> SqlResult<u64> {
-        if copy.condition.is_some() {
-            return Err(SqlError::unsupported("COPY FROM with WHERE"));
-        }
         let table = match self.named_relation(name)? {
             Definition::Table(table) => table,
             Definition::View(_) => {
@@ -159,7 +158,7 @@ impl Session {
             return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
         }
         let listed = listed_columns(&table, columns)?;
-        let planned = self.insert_of_parameters(name, &table, &listed)?;
+        let planned = self.insert_of_parameters(text, name, &table, &listed, copy.condition.as_ref())?;
         let options = &copy.options;
         let read = listed.iter().map(|position| {
             let name = &table.columns[*position].name;
@@ -175,12 +174,14 @@ impl Session {
         self.insert_rows(&planned, &mut reader, format, sink)
     }
 
-    /// `INSERT INTO table (columns) VALUES ($1, ..)`.
+    /// `INSERT INTO table (columns) VALUES ($1, ..)`, of the rows that meet the condition of the `COPY` with this text.
     fn insert_of_parameters(
         &mut self,
+        text: &Text,
         name: &ObjectName,
         table: &Table,
         listed: &[usize],
+        condition: Option<&Expr>,
     ) -> SqlResult<Planned> {
         let names: Vec<String> =
             listed.iter().map(|position| quoted_always(&table.columns[*position].name)).collect();
@@ -188,7 +189,7 @@ impl Session {
         // As in PostgreSQL: the data has the values of identity columns.
         let is_always = |position: &usize| table.columns[*position].identity == Some(Identity::Always);
         let overriding = if listed.iter().any(is_always) { "OVERRIDING SYSTEM VALUE " } else { "" };
-        let text = match listed.is_empty() {
+        let insert = match listed.is_empty() {
             true => format!("INSERT INTO {} DEFAULT VALUES", shown(name)),
             false => format!(
                 "INSERT INTO {} ({}) {overriding}VALUES ({})",
@@ -197,10 +198,18 @@ impl Session {
                 values.join(", ")
             ),
         };
-        let (text, dml) = parsed_dml(&text)?;
+        let (_, Dml::Change(change)) = parsed_dml(&insert)? else {
+            return Err(SqlError::internal("an INSERT that is none"));
+        };
         let types: Vec<Oid> = listed.iter().map(|position| table.columns[*position].of.oid).collect();
         let now = self.begin_statement()?;
-        self.plan(&text, &dml, &types, now)
+        // An error's position is one in the condition: what was written here has no errors.
+        let query = self.bind_with(text, &types, |binder| {
+            binder.copied_where = condition.cloned();
+            let (relation, output) = binder.change_statement(&change)?;
+            binder.finish(relation, output)
+        })?;
+        self.planned(&query, now)
     }
 
     fn insert_rows(
@@ -212,7 +221,8 @@ impl Session {
     ) -> SqlResult<u64> {
         let settings = self.settings.values();
         let cancel = Arc::clone(&self.cancel.requested);
-        let types = planned.parameters().to_vec();
+        let types = planned.parameters().iter().map(|of| (*of, encode::is_named(*of, format)));
+        let types: Vec<(Oid, bool)> = types.collect();
         let mut rows = 0;
         let mut execution =
             Execution::open(Arc::clone(&planned.plan), Vec::new(), self.limits(), Counting::Off);
@@ -231,9 +241,9 @@ impl Session {
                 }
                 let values = execution.parameters_mut();
                 values.clear();
-                for (column, of) in types.iter().enumerate() {
+                for (column, (of, is_named)) in types.iter().enumerate() {
                     let field = reader.field(column);
-                    let value = match encode::is_named(*of, format) {
+                    let value = match is_named {
                         true => encode::decode_named_parameter(*of, field, &settings, tables),
                         false => encode::decode_parameter(*of, format, field, &settings),
                     };

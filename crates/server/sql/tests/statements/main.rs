@@ -212,6 +212,41 @@ fn a_prepared_statement_is_checked_again_when_rights_change() {
     assert_eq!(owner.run("select * from v"), refused("table t"));
     client.run("reset role");
     assert_eq!(client.run("execute q"), ["[a]", "-> SELECT 0"]);
+/// `WHERE` of `COPY` sees defaults, and is refused where PostgreSQL refuses it.
+#[test]
+fn copy_takes_the_rows_that_meet_its_condition() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    client.run("create table c (a int, b int default 7, g int generated always as (a * 2) stored, s text)");
+    let copied = client.run_with(
+        "copy c (a, s) from stdin where a > 1 and b = 7 and c.s <> 'w'",
+        &["1\tx\n2\ty\n", "\\N\tz\n3\tw\n"],
+    );
+    assert_eq!(copied, ["-> COPY 1"]);
+    let copied = client.run_with("copy c from stdin where b is null", &["5\t\\N\tq\n6\t1\tr\n"]);
+    assert_eq!(copied, ["-> COPY 1"]);
+    let rows = client.run("select * from c order by a");
+    assert_eq!(rows, ["[a|b|g|s]", "2|7|4|y", "5|null|10|q", "-> SELECT 2"]);
+    for (condition, refused) in [
+        ("g is null", "42P10: generated columns are not supported in COPY FROM WHERE conditions"),
+        ("sum(a) > 1", "42803: aggregate functions are not allowed in COPY FROM WHERE conditions at 32"),
+        ("a", "42804: argument of WHERE must be type boolean, not type integer at 32"),
+        ("d > 1", "42703: column \"d\" does not exist at 32"),
+        (
+            "row_number() over () > 1",
+            "42P20: window functions are not allowed in COPY FROM WHERE conditions at 32",
+        ),
+        (
+            "generate_series(1,2) > 1",
+            "0A000: set-returning functions are not allowed in COPY FROM WHERE conditions at 32",
+        ),
+        ("exists (select 1)", "0A000: cannot use subquery in COPY FROM WHERE condition"),
+    ] {
+        let answer = client.run_with(&format!("copy c (a, s) from stdin where {condition}"), &[]);
+        assert_eq!(answer, [format!("ERROR {refused}")], "{condition}");
+    }
+}
+
 /// A load that is larger than the memory of its transaction.
 mod large {
     use super::client::{Client, TestDatabase};

@@ -5,10 +5,10 @@ use sqlparser::ast::{Expr, Insert, ObjectName, OnInsert, Query, SetExpr, TableOb
 
 use super::super::Binder;
 use super::super::expression::qualified;
-use super::super::scope::Clause;
+use super::super::scope::{Clause, Scope};
 use super::super::set_operation::literal_of;
 use super::element::Element;
-use super::{Target, live_columns, no_value_of_its_own};
+use super::{Target, live_columns, no_value_of_its_own, scope_column, scope_table};
 use crate::algebra::{ChangeKind, ColumnId, Expression, ExpressionKind, OutputColumn, Relation};
 use crate::parse::Overriding;
 
@@ -74,6 +74,9 @@ impl Binder<'_> {
             values.push((position, id));
         }
         relation = with_computed(relation, computed);
+        if let Some(condition) = self.copied_where.take() {
+            relation = self.with_copied_where(&target, relation, &values, &condition)?;
+        }
         relation = self.with_generated(&target, relation, &mut values)?;
         let conflict = match &insert.on {
             None => None,
@@ -88,6 +91,60 @@ impl Binder<'_> {
         self.changed(&target, relation, ChangeKind::Insert { values, conflict }, insert.returning.as_deref())
     }
 
+    /// The rows of a `COPY` that meet its `WHERE`, which names columns of the table; one without a value is null there.
+    fn with_copied_where(
+        &mut self,
+        target: &Target,
+        relation: Relation,
+        values: &[(usize, ColumnId)],
+        condition: &Expr,
+    ) -> SqlResult<Relation> {
+        let (nulls, row) = self.with_nulls(target, values);
+        let columns: Vec<_> = live_columns(&target.table)
+            .filter_map(|(position, column)| {
+                let (_, id) = row.iter().find(|(known, _)| *known == position)?;
+                Some(scope_column(&target.table, position, column, *id))
+            })
+            .collect();
+        let tables = vec![scope_table(target, columns.clone(), Vec::new())];
+        let scope = Scope { columns, tables, clause: Some(Clause::CopyWhere), ..Scope::default() };
+        let outer = std::mem::replace(&mut self.scopes, vec![scope]);
+        let value = self.expression(condition);
+        let predicate = value.and_then(|value| self.coerce_to_boolean(value, "WHERE"));
+        self.scopes = outer;
+        let predicate = predicate?;
+        let used = crate::optimize::used_columns(&predicate);
+        for (position, id) in &row {
+            let column = &target.table.columns[*position];
+            if column.generated.is_some() && used.contains(id) {
+                let message = "generated columns are not supported in COPY FROM WHERE conditions";
+                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+                    .with_detail(format!("Column \"{}\" is a generated column.", column.name)));
+            }
+        }
+        Ok(Relation::Filter { input: Box::new(with_computed(relation, nulls)), predicate })
+    }
+
+    /// Nulls for the columns that have no value, and the columns of a whole row.
+    #[expect(clippy::type_complexity, reason = "what is computed, and where each column is")]
+    fn with_nulls(
+        &mut self,
+        target: &Target,
+        values: &[(usize, ColumnId)],
+    ) -> (Vec<(ColumnId, Expression)>, Vec<(usize, ColumnId)>) {
+        let mut nulls = Vec::new();
+        let mut row = values.to_vec();
+        for (position, column) in live_columns(&target.table) {
+            if !row.iter().any(|(known, _)| *known == position) {
+                let id = self.new_column();
+                let kind = ExpressionKind::Constant(seawall_values::Datum::Null);
+                nulls.push((id, Expression { kind, of: column.of, position: None }));
+                row.push((position, id));
+            }
+        }
+        (nulls, row)
+    }
+
     /// Generated columns, from the values that the others get; a column that gets none is null there.
     fn with_generated(
         &mut self,
@@ -98,16 +155,7 @@ impl Binder<'_> {
         if target.table.columns.iter().all(|column| column.generated.is_none()) {
             return Ok(relation);
         }
-        let mut nulls = Vec::new();
-        let mut row = values.clone();
-        for (position, column) in live_columns(&target.table) {
-            if !row.iter().any(|(known, _)| *known == position) {
-                let id = self.new_column();
-                let kind = ExpressionKind::Constant(seawall_values::Datum::Null);
-                nulls.push((id, Expression { kind, of: column.of, position: None }));
-                row.push((position, id));
-            }
-        }
+        let (nulls, row) = self.with_nulls(target, values);
         let generated = self.generated_values(&target.table, &row)?;
         let mut computed = Vec::with_capacity(generated.len());
         for (position, value) in generated {
