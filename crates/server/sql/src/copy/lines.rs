@@ -65,6 +65,12 @@ impl Lines {
         let bytes = &input.bytes;
         self.at = self.at.max(input.start);
         loop {
+            if !self.is_csv {
+                // Most bytes mean nothing.
+                let rest = bytes.get(self.at..).unwrap_or_default();
+                let means_something = |byte: &u8| matches!(byte, b'\n' | b'\r' | b'\\');
+                self.at += rest.iter().position(means_something).unwrap_or(rest.len());
+            }
             let Some(&byte) = bytes.get(self.at) else {
                 if !input.is_complete {
                     return Ok(Line::More);
