@@ -139,6 +139,9 @@ fn assert_finds(transaction: &mut Transaction, table: &Table, model: &BTreeMap<V
         assert_eq!(reader.get_with(&key, |value| value.map(<[u8]>::to_vec)).unwrap().as_ref(), expected);
         let locked = transaction.lock_row(table, &key, LockWait::NoWait).unwrap();
         assert_eq!((locked.value.as_ref(), locked.changed), (expected, false), "seed {seed}");
+        let exists = transaction.lock_existing_row(table, &key, LockWait::NoWait).unwrap();
+        let found = transaction.lock_new_row(table, &key, LockWait::NoWait).unwrap();
+        assert_eq!((exists, found.as_ref()), (expected.is_some(), expected), "seed {seed}");
     }
 }
 

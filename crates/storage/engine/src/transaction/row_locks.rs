@@ -148,6 +148,9 @@ impl Transaction {
         let key = key.as_ref();
         let storage = self.lock_key(table, key, RowLock::KeyShare, wait)?;
         let row_key = row_key::encode(storage, key);
+        if self.is_own(table) {
+            return Ok(self.read_own_row(storage, &row_key)?.is_some());
+        }
         self.locked_rows.insert(&row_key);
         let snapshot = match self.options.isolation {
             Isolation::ReadCommitted => None,
@@ -184,8 +187,11 @@ impl Transaction {
     ) -> Result<Option<Vec<u8>>, Error> {
         let (key, before) = (key.as_ref(), self.locks.len());
         let storage = self.lock_key(table, key, RowLock::NoKeyUpdate, wait)?;
-        self.engine.require_visible(table.object.changed_at())?;
         let row_key = row_key::encode(storage, key);
+        if self.is_own(table) {
+            return self.read_own_row(storage, &row_key);
+        }
+        self.engine.require_visible(table.object.changed_at())?;
         let found = self.read_newest(&row_key)?;
         if found.is_none() {
             self.locked_rows.insert(&row_key);
