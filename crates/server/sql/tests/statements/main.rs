@@ -212,6 +212,8 @@ fn a_prepared_statement_is_checked_again_when_rights_change() {
     assert_eq!(owner.run("select * from v"), refused("table t"));
     client.run("reset role");
     assert_eq!(client.run("execute q"), ["[a]", "-> SELECT 0"]);
+}
+
 /// `WHERE` of `COPY` sees defaults, and is refused where PostgreSQL refuses it.
 #[test]
 fn copy_takes_the_rows_that_meet_its_condition() {
