@@ -17,6 +17,8 @@ struct Worker {
     answers: Receiver<Vec<String>>,
     thread: Option<JoinHandle<()>>,
     is_waiting: bool,
+    /// It has a `lock_timeout`: its waits end by themselves.
+    has_limit: bool,
 }
 
 impl Worker {
@@ -32,10 +34,22 @@ impl Worker {
                 }
             }
         });
-        Worker { number, statements: Some(statements), answers, thread: Some(thread), is_waiting: false }
+        Worker {
+            number,
+            statements: Some(statements),
+            answers,
+            thread: Some(thread),
+            is_waiting: false,
+            has_limit: false,
+        }
     }
 
-    fn send(&self, statement: String) {
+    fn send(&mut self, statement: String) {
+        match statement.split_once(" lock_timeout") {
+            Some(("set", _)) => self.has_limit = true,
+            Some(("reset", _)) => self.has_limit = false,
+            _ => {}
+        }
         let statements = self.statements.as_ref().expect("it is at work");
         statements.send(statement).expect("the session is there");
     }
@@ -45,7 +59,7 @@ impl Worker {
         let mut answer = None;
         wait_until("the session to answer or to wait", || {
             answer = self.answers.try_recv().ok();
-            answer.is_some() || is_blocked(database, self.number)
+            answer.is_some() || (!self.has_limit && is_blocked(database, self.number))
         });
         // It may have been let go on between the two looks.
         answer
