@@ -13,8 +13,10 @@ use crate::schema::{ConstraintKind, Table};
 use crate::storage::index_entry::IndexLayout;
 use crate::storage::row::{RowLayout, RowReader};
 
-/// Layouts that a session keeps.
-const KEPT_MAX: usize = 256;
+/// Shapes that a session keeps.
+const SHAPES_MAX: usize = 256;
+/// Layouts that it keeps: prepared statements come back with the moment that they were planned from, others never do.
+const LAYOUTS_MAX: usize = 64;
 
 /// How the rows and index entries of a table are stored.
 #[derive(Debug)]
@@ -39,7 +41,6 @@ pub(crate) struct TableLayout {
     pub(crate) handle: seawall_engine::Table,
     /// As `TableShape::indexes`.
     pub(crate) index_handles: Vec<seawall_engine::Table>,
-    as_of: Lsn,
 }
 
 /// Numbers for the rows of one table, taken in blocks.
@@ -94,13 +95,16 @@ impl TableLayout {
         let stored = shape.indexes.iter().filter_map(|layout| layout.index.storage.as_deref());
         let index_handles =
             stored.map(|name| store.engine_table(transaction, name, as_of)).collect::<SqlResult<_>>()?;
-        Ok(TableLayout { shape, handle, index_handles, as_of })
+        Ok(TableLayout { shape, handle, index_handles })
     }
 }
 
-/// Layouts by the version of their table.
+/// Shapes by the version of their table, and layouts of these by the moment that statements were planned from.
 #[derive(Debug, Default)]
-pub(crate) struct LayoutCache(FxHashMap<u64, Arc<TableLayout>>);
+pub(crate) struct LayoutCache {
+    shapes: FxHashMap<u64, Arc<TableShape>>,
+    layouts: FxHashMap<(u64, Lsn), Arc<TableLayout>>,
+}
 
 impl LayoutCache {
     /// The layout of a table, for a statement that was planned from `as_of`.
@@ -111,24 +115,31 @@ impl LayoutCache {
         table: &Arc<Table>,
         as_of: Lsn,
     ) -> SqlResult<Arc<TableLayout>> {
-        let known = self.0.get(&table.version);
-        if let Some(layout) = known.filter(|layout| layout.as_of == as_of) {
+        if let Some(layout) = self.layouts.get(&(table.version, as_of)) {
             return Ok(Arc::clone(layout));
         }
-        let shape = match known {
-            Some(layout) => Arc::clone(&layout.shape),
-            None => Arc::new(TableShape::new(store, transaction, table)?),
+        let shape = match self.shapes.get(&table.version) {
+            Some(shape) => Arc::clone(shape),
+            None => {
+                let shape = Arc::new(TableShape::new(store, transaction, table)?);
+                if self.shapes.len() >= SHAPES_MAX {
+                    self.shapes.clear();
+                }
+                self.shapes.insert(table.version, Arc::clone(&shape));
+                shape
+            }
         };
         let layout = Arc::new(TableLayout::new(store, transaction, shape, as_of)?);
-        if self.0.len() >= KEPT_MAX {
-            self.0.clear();
+        if self.layouts.len() >= LAYOUTS_MAX {
+            self.layouts.clear();
         }
-        self.0.insert(table.version, Arc::clone(&layout));
+        self.layouts.insert((table.version, as_of), Arc::clone(&layout));
         Ok(layout)
     }
 
     /// Forgets all, as after the rollback of a transaction that has made tables.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.shapes.clear();
+        self.layouts.clear();
     }
 }

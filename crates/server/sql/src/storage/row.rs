@@ -167,6 +167,38 @@ impl RowLayout {
         RowReader { columns, key, nulls }
     }
 
+    /// Reads the columns at `wanted`, by position, of one row; for several rows a reader is quicker.
+    ///
+    /// # Errors
+    /// As `RowReader::read`.
+    pub fn read(&self, wanted: &[usize], key: &[u8], value: &[u8], row: &mut [Datum]) -> SqlResult<()> {
+        row.fill(Datum::Null);
+        let place = |position: usize| wanted.iter().position(|wanted| *wanted == position);
+        if let RowKeyLayout::Columns(parts) = &self.key {
+            let place_of = |(column, part): &(usize, KeyPart)| {
+                if part.kind.is_exact_in_keys() { place(*column) } else { None }
+            };
+            let used = parts.iter().rposition(|part| place_of(part).is_some()).map_or(0, |last| last + 1);
+            read_key(key, parts[..used].iter().map(|part| (&part.1, place_of(part))), row)?;
+        }
+        let is_in_value = |position: &&usize| self.columns[**position].1 == Place::Value;
+        let Some(last) = wanted.iter().filter(is_in_value).max() else { return Ok(()) };
+        let columns = self.columns.iter().take(last + 1).enumerate();
+        let columns = columns.map(|(position, (kind, of, missing))| {
+            (*kind, if *of == Place::Value { place(position) } else { None }, missing)
+        });
+        read_value(value, columns, row)
+    }
+
+    /// The parts of the rows' key; none: rows are numbered.
+    pub(crate) fn key_parts(&self) -> impl Iterator<Item = &KeyPart> {
+        let parts = match &self.key {
+            RowKeyLayout::Number => &[][..],
+            RowKeyLayout::Columns(parts) => parts,
+        };
+        parts.iter().map(|(_, part)| part)
+    }
+
     /// What reads all columns.
     pub fn whole_reader(&self) -> RowReader {
         self.reader(&(0..self.columns.len()).collect::<Vec<_>>())
@@ -193,47 +225,60 @@ impl RowReader {
         for place in &self.nulls {
             row[*place] = Datum::Null;
         }
-        self.read_key(key, row)?;
-        if self.columns.is_empty() { Ok(()) } else { self.read_value(value, row) }
-    }
-
-    fn read_key(&self, key: &[u8], row: &mut [Datum]) -> SqlResult<()> {
-        let mut reader = PartReader::new(key);
-        for (part, slot) in &self.key {
-            match slot {
-                None => part.skip(&mut reader)?,
-                Some(slot) => row[*slot] = part.read(&mut reader)?.unwrap_or_default(),
-            }
+        read_key(key, self.key.iter().map(|(part, place)| (part, *place)), row)?;
+        if self.columns.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        read_value(value, self.columns.iter().map(|(kind, place, missing)| (*kind, *place, missing)), row)
     }
+}
 
-    fn read_value(&self, value: &[u8], row: &mut [Datum]) -> SqlResult<()> {
-        let mut reader = ValueReader::new(value);
-        if reader.byte()? != ROW_VERSION {
-            return Err(damaged("its version is not known"));
+/// Reads parts of a key, each into its place, if it has one.
+fn read_key<'p>(
+    key: &[u8],
+    parts: impl Iterator<Item = (&'p KeyPart, Option<usize>)>,
+    row: &mut [Datum],
+) -> SqlResult<()> {
+    let mut reader = PartReader::new(key);
+    for (part, place) in parts {
+        match place {
+            None => part.skip(&mut reader)?,
+            Some(place) => row[place] = part.read(&mut reader)?.unwrap_or_default(),
         }
-        let stored = reader.length()?;
-        let bitmap = reader.take(stored.div_ceil(8))?;
-        for (position, (kind, slot, missing)) in self.columns.iter().enumerate() {
-            let is_stored = match bitmap.get(position / 8) {
-                Some(byte) if position < stored => byte & (1 << (position % 8)) != 0,
-                _ => {
-                    if let Some(slot) = slot {
-                        row[*slot] = missing.clone();
-                    }
-                    continue;
+    }
+    Ok(())
+}
+
+/// Reads the first columns of a row's value, each into its place, if it has one.
+fn read_value<'c>(
+    value: &[u8],
+    columns: impl Iterator<Item = (Kind, Option<usize>, &'c Datum)>,
+    row: &mut [Datum],
+) -> SqlResult<()> {
+    let mut reader = ValueReader::new(value);
+    if reader.byte()? != ROW_VERSION {
+        return Err(damaged("its version is not known"));
+    }
+    let stored = reader.length()?;
+    let bitmap = reader.take(stored.div_ceil(8))?;
+    for (position, (kind, place, missing)) in columns.enumerate() {
+        let is_stored = match bitmap.get(position / 8) {
+            Some(byte) if position < stored => byte & (1 << (position % 8)) != 0,
+            _ => {
+                if let Some(place) = place {
+                    row[place] = missing.clone();
                 }
-            };
-            match (is_stored, slot) {
-                (true, Some(slot)) => row[*slot] = reader.value(*kind)?,
-                (true, None) => reader.skip(*kind)?,
-                (false, Some(slot)) => row[*slot] = Datum::Null,
-                (false, None) => {}
+                continue;
             }
+        };
+        match (is_stored, place) {
+            (true, Some(place)) => row[place] = reader.value(kind)?,
+            (true, None) => reader.skip(kind)?,
+            (false, Some(place)) => row[place] = Datum::Null,
+            (false, None) => {}
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The number in the key of a row without a primary key.

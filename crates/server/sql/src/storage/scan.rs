@@ -15,11 +15,9 @@ use seawall_engine::{Direction, Reader, Scan};
 use seawall_values::{Datum, SqlError, SqlResult};
 
 use crate::execute::{KeyBound, KeyRange, ScanRequest, TableScan};
-use crate::schema::RowKey;
 use crate::storage::engine_error::EngineResult;
 use crate::storage::index_entry::{EntryReader, IndexLayout};
 use crate::storage::key::KeyPart;
-use crate::storage::kind::Kind;
 use crate::storage::layout::TableLayout;
 use crate::storage::row::RowReader;
 use crate::storage::table_storage::TableStorage;
@@ -174,18 +172,6 @@ impl TableScan for IndexScan {
     }
 }
 
-/// The parts of the key that rows are stored under.
-fn row_key_parts(layout: &TableLayout) -> Vec<KeyPart> {
-    let table = &layout.shape.table;
-    match &table.key {
-        RowKey::Number => Vec::new(),
-        RowKey::Columns(columns) => columns
-            .iter()
-            .map(|key| KeyPart::not_null(Kind::of(table.columns[key.column].of.oid), key.is_descending))
-            .collect(),
-    }
-}
-
 impl TableStorage<'_> {
     /// The index of a request, and its place among those with entries; `None`: the rows themselves are meant.
     fn index_of(&self, layout: &TableLayout, request: &ScanRequest<'_>) -> SqlResult<Option<usize>> {
@@ -203,7 +189,8 @@ impl TableStorage<'_> {
         let direction = if request.is_reverse { Direction::Reverse } else { Direction::Forward };
         let (width, with_identity) = (request.columns.len(), request.with_identity);
         let Some(position) = self.index_of(&layout, request)? else {
-            let bounds = bounds_of(&row_key_parts(&layout), request.range)?;
+            let parts: Vec<KeyPart> = layout.shape.rows.key_parts().copied().collect();
+            let bounds = bounds_of(&parts, request.range)?;
             let scan = self.transaction.open_scan(&layout.handle, bounds, direction).sql()?;
             let reader = layout.shape.rows.reader(request.columns);
             return Ok(Box::new(RowScan { scan, reader, width, with_identity }));
@@ -246,11 +233,8 @@ impl TableStorage<'_> {
         let mut key = Vec::new();
         let identity = match self.index_of(&layout, request)? {
             None => {
-                let parts = row_key_parts(&layout);
-                parts
-                    .iter()
-                    .zip(&request.range.equal)
-                    .try_for_each(|(part, value)| part.write(value, &mut key))?;
+                let mut pairs = layout.shape.rows.key_parts().zip(&request.range.equal);
+                pairs.try_for_each(|(part, value)| part.write(value, &mut key))?;
                 key
             }
             Some(position) => {
@@ -267,7 +251,7 @@ impl TableStorage<'_> {
         };
         let Some(row) = self.transaction.get(&layout.handle, &identity).sql()? else { return Ok(false) };
         let width = request.columns.len();
-        layout.shape.rows.reader(request.columns).read(&identity, &row, &mut values[..width])?;
+        layout.shape.rows.read(request.columns, &identity, &row, &mut values[..width])?;
         if request.with_identity {
             values[width] = Datum::Bytea(Arc::from(identity));
         }

@@ -247,7 +247,7 @@ impl Storage for TableStorage<'_> {
         let locked =
             self.transaction.lock_row_as(&layout.handle, identity, strength, self.lock_wait).sql()?;
         let Some(value) = locked.value else { return Ok(false) };
-        layout.shape.rows.reader(columns).read(identity, &value, values)?;
+        layout.shape.rows.read(columns, identity, &value, values)?;
         Ok(true)
     }
 
