@@ -23,6 +23,8 @@ pub(crate) struct Sorter {
     keys: Arc<[Key]>,
     /// Only so many rows are wanted.
     wanted: Option<usize>,
+    /// The first rows, as many as are wanted, are in order, and the best so far.
+    is_cut: bool,
     rows: Vec<Row>,
     share: Share,
     runs: Vec<SpillFile>,
@@ -39,6 +41,7 @@ impl Sorter {
         Sorter {
             keys: keys.into(),
             wanted: None,
+            is_cut: false,
             rows: Vec::new(),
             share: Share::default(),
             runs: Vec::new(),
@@ -49,11 +52,15 @@ impl Sorter {
     /// Only the first rows are wanted.
     pub(crate) fn limit(&mut self, wanted: usize) {
         self.wanted = Some(wanted);
+        self.is_cut = false;
     }
 
     pub(crate) fn push(&mut self, row: Vec<Datum>, context: &mut Context<'_>) -> SqlResult<()> {
         if let Some(wanted) = self.wanted {
             if wanted == 0 {
+                return Ok(());
+            }
+            if self.is_cut && compare_rows(&self.keys, &row, &self.rows[wanted - 1]) != Ordering::Less {
                 return Ok(());
             }
             // Twice as many as are wanted, then the worse half goes: a sort for each `wanted` rows.
@@ -78,6 +85,7 @@ impl Sorter {
     fn keep_best(&mut self, wanted: usize, context: &mut Context<'_>) -> SqlResult<()> {
         self.sort();
         self.rows.truncate(wanted);
+        self.is_cut = true;
         let bytes = self.rows.iter().map(|row| values_bytes(row) + size_of::<Row>()).sum();
         self.share.set(&mut context.state.memory, bytes)
     }
@@ -85,6 +93,7 @@ impl Sorter {
     fn spill(&mut self, context: &mut Context<'_>) -> SqlResult<()> {
         context.check_cancelled()?;
         self.sort();
+        self.is_cut = false;
         if let Some(wanted) = self.wanted {
             self.rows.truncate(wanted);
         }
@@ -112,6 +121,7 @@ impl Sorter {
     fn finish(&mut self, context: &mut Context<'_>) -> SqlResult<Output> {
         if self.runs.is_empty() {
             self.sort();
+            self.is_cut = false;
             return Ok(Output::Memory(std::mem::take(&mut self.rows).into_iter()));
         }
         if !self.rows.is_empty() {
@@ -134,6 +144,7 @@ impl Sorter {
     /// Forgets everything.
     pub(crate) fn clear(&mut self, context: &mut Context<'_>) {
         self.rows.clear();
+        self.is_cut = false;
         self.runs.clear();
         self.output = None;
         self.share.clear(&mut context.state.memory);

@@ -155,3 +155,9 @@ select o.a, (with c(x) as (values (o.a)) values ((select x from c))) from outer_
 with recursive x(a) as ((values ('a'), ('b')) union all (with z as not materialized (select * from x) select z.a || z1.a from z cross join z as z1 where length(z.a || z1.a) < 5)) select * from x order by 1
 
 with recursive iter(id) as (select 0 union (with r(id) as (select id + 1 from iter where id < 3), f as (select id from r) select f.id from f, f g)) select * from iter order by 1
+
+select n, n * 7919 % 1000 as k from generate_series(1, 5000) n order by n * 7919 % 1000 desc, n limit 7
+
+select n % 3 as k, n from generate_series(1, 1000) n order by n % 3, n desc limit 40 offset 33
+
+select n from generate_series(1, 300) n order by -n limit 3
