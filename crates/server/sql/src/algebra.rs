@@ -582,6 +582,48 @@ pub enum ChangeKind {
         /// The identity.
         row: ColumnId,
     },
+    /// `MERGE`: the input has rows of the source beside those of the table that match, if there are any.
+    Merge {
+        /// The identity; null: the row of the source has no match.
+        row: ColumnId,
+        /// What is done, in order: the first clause counts whose condition is true.
+        clauses: Vec<MergeClause>,
+    },
+}
+
+/// `WHEN MATCHED ..`, `WHEN NOT MATCHED ..`.
+#[derive(Clone, Debug)]
+pub struct MergeClause {
+    /// Whether it is for rows with a match.
+    pub is_matched: bool,
+    /// `AND ..`.
+    pub condition: Option<Expression>,
+    /// `THEN ..`.
+    pub action: MergeAction,
+}
+
+/// What a clause of `MERGE` does. Values are given with their positions in the table.
+#[derive(Clone, Debug)]
+pub enum MergeAction {
+    /// `DO NOTHING`.
+    Nothing,
+    /// `INSERT`, with defaults.
+    Insert(Vec<(usize, Expression)>),
+    /// `UPDATE SET`.
+    Update(Vec<(usize, Expression)>),
+    /// `DELETE`.
+    Delete,
+}
+
+impl MergeClause {
+    /// Its expressions.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let values = match &self.action {
+            MergeAction::Insert(values) | MergeAction::Update(values) => values.as_slice(),
+            MergeAction::Nothing | MergeAction::Delete => &[],
+        };
+        self.condition.iter().chain(values.iter().map(|(_, value)| value))
+    }
 }
 
 /// `ON CONFLICT`.

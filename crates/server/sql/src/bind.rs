@@ -12,6 +12,7 @@ mod change;
 mod coerce;
 mod expression;
 mod from;
+mod hypothetical;
 mod literal;
 mod needed;
 mod same;

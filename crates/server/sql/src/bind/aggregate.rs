@@ -35,6 +35,12 @@ impl Binder<'_> {
         {
             return Ok(value);
         }
+        if !call.within_group.is_empty() && call.over.is_none() && super::hypothetical::is_hypothetical(&name)
+        {
+            let meant = super::hypothetical::meant(&name, call, &arguments.args)
+                .map_err(|error| error.at(position))?;
+            return self.expression(&meant);
+        }
         let name = FunctionName { schema, name };
         let functions = system().functions_named(&name.name);
         let is_aggregate = functions.iter().any(|function| function.kind == FunctionKind::Aggregate);
@@ -193,7 +199,9 @@ impl Binder<'_> {
             }
             "nullif" => {
                 let values = plain(self)?;
-                let Ok([left, right]) = <[Expression; 2]>::try_from(values) else { return Ok(None) };
+                let Ok([left, right]) = <[Expression; 2]>::try_from(values) else {
+                    return Ok(None);
+                };
                 let original = left.of;
                 let (left, right, equals) = self.equality(left, right, position)?;
                 let of = if original.oid == left.of.oid { original } else { left.of };
@@ -202,8 +210,13 @@ impl Binder<'_> {
             }
             "row" => {
                 let mut fields = Vec::new();
-                for value in plain(self)? {
-                    fields.push(self.known(value)?);
+                for (value, written) in plain(self)?.into_iter().zip(arguments) {
+                    let is_all =
+                        matches!(written, FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(_)));
+                    match value.kind {
+                        ExpressionKind::WholeRow(..) if is_all => fields.extend(self.fields_of_row(value)?),
+                        _ => fields.push(self.known(value)?),
+                    }
                 }
                 Expression { kind: ExpressionKind::Row(fields), of: TypeReference::of(oid::RECORD), position }
             }
@@ -230,7 +243,9 @@ impl Binder<'_> {
                 };
                 self.value_function(name, precision, position)?
             }
-            "collation for" | "treat" => return Err(SqlError::unsupported(name.to_uppercase()).at(position)),
+            "collation for" | "treat" => {
+                return Err(SqlError::unsupported(name.to_uppercase()).at(position));
+            }
             _ => return Ok(None),
         }))
     }
@@ -341,7 +356,9 @@ impl Binder<'_> {
         }
         let chosen = match self.call(name, arguments, is_variadic, position)? {
             FunctionOrCast::Function(chosen) => *chosen,
-            FunctionOrCast::Cast(_) => return Err(SqlError::internal("an aggregate that is a cast")),
+            FunctionOrCast::Cast(_) => {
+                return Err(SqlError::internal("an aggregate that is a cast"));
+            }
         };
         if chosen.function.kind != FunctionKind::Aggregate {
             return Err(SqlError::unsupported(format!("function {} as an aggregate", name.name)).at(position));

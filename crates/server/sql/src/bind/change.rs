@@ -1,12 +1,13 @@
 //! `INSERT`, `UPDATE`, `DELETE`: the table, the values that rows get, `RETURNING`.
 //!
-//! * here: what the three share, `UPDATE` and `DELETE`. `insert`, `conflict`: `INSERT` and its `ON CONFLICT`. `element`: assignments to
+//! * here: what the three share, `UPDATE` and `DELETE`. `insert`, `conflict`: `INSERT` and its `ON CONFLICT`. `merge`: `MERGE`. `element`: assignments to
 //!   elements of arrays. `view`: the tables that views stand for.
 //! * Defaults, checks and generated columns are texts of the schema, and are bound here over the new row: `stored`.
 
 mod conflict;
 mod element;
 mod insert;
+mod merge;
 mod stored;
 mod view;
 
@@ -71,7 +72,7 @@ impl Target {
 }
 
 impl Binder<'_> {
-    /// Binds `INSERT`, `UPDATE` or `DELETE`.
+    /// Binds `INSERT`, `UPDATE`, `DELETE` or `MERGE`.
     pub(crate) fn change_statement(
         &mut self,
         statement: &Statement,
@@ -80,6 +81,7 @@ impl Binder<'_> {
             Statement::Insert(insert) => self.in_scope(|binder| binder.insert(insert)),
             Statement::Update(update) => self.in_scope(|binder| binder.update(update)),
             Statement::Delete(delete) => self.in_scope(|binder| binder.delete(delete)),
+            Statement::Merge(merge) => self.in_scope(|binder| binder.merge(merge)),
             other => Err(SqlError::internal(format!("no change: {other}"))),
         }
     }
@@ -125,6 +127,8 @@ impl Binder<'_> {
             match verb {
                 "insert into" => Privileges::INSERT,
                 "update" => Privileges::UPDATE,
+                // Each of its clauses says what it needs.
+                "merge into" => Privileges::NONE,
                 _ => Privileges::DELETE,
             },
         );
@@ -149,7 +153,7 @@ impl Binder<'_> {
         };
         let (relation, row) = self.rows_to_change(&target, from, update.selection.as_ref())?;
         let mut relation = relation;
-        let set = self.assignments(&target, &update.assignments, &mut relation)?;
+        let set = self.assignments(&target, &update.assignments, Some(&mut relation))?;
         self.need_update(&target.table, set.iter().map(|(position, _)| *position));
         let mut values: Vec<(usize, ColumnId)> = Vec::with_capacity(set.len());
         let mut computed = Vec::with_capacity(set.len());
@@ -264,7 +268,7 @@ impl Binder<'_> {
         &mut self,
         target: &Target,
         assignments: &[Assignment],
-        relation: &mut Relation,
+        mut relation: Option<&mut Relation>,
     ) -> SqlResult<Vec<(usize, Expression)>> {
         let mut set: Vec<(usize, Expression)> = Vec::with_capacity(assignments.len());
         for assignment in assignments {
@@ -279,7 +283,7 @@ impl Binder<'_> {
                     vec![(position, value)]
                 }
                 AssignmentTarget::Tuple(names) => {
-                    self.tuple_assignment(target, names, &assignment.value, relation)?
+                    self.tuple_assignment(target, names, &assignment.value, relation.as_deref_mut())?
                 }
             };
             for (position, value) in values {
@@ -365,7 +369,7 @@ impl Binder<'_> {
         target: &Target,
         names: &[ObjectName],
         value: &Expr,
-        relation: &mut Relation,
+        relation: Option<&mut Relation>,
     ) -> SqlResult<Vec<(usize, Expression)>> {
         let positions: Vec<usize> =
             names.iter().map(|name| self.assigned_column(target, name)).collect::<SqlResult<_>>()?;
@@ -387,6 +391,9 @@ impl Binder<'_> {
             }));
             let row = self.new_column();
             let of = TypeReference::of(oid::RECORD);
+            let Some(relation) = relation else {
+                return self.fields_of_query(query, &positions, at);
+            };
             let values = vec![(row, Expression { kind, of, position: at })];
             let before = std::mem::replace(relation, Relation::OneRow);
             *relation = Relation::Compute { input: Box::new(before), values };
@@ -419,6 +426,27 @@ impl Binder<'_> {
             values.push((position, self.in_clause(Clause::UpdateSet, |binder| binder.expression(field))?));
         }
         Ok(values)
+    }
+
+    /// The fields of the row that a query gives, where the query cannot be computed before: each field has it for itself.
+    fn fields_of_query(
+        &mut self,
+        query: &sqlparser::ast::Query,
+        positions: &[usize],
+        at: Option<u32>,
+    ) -> SqlResult<Vec<(usize, Expression)>> {
+        let mut fields = Vec::with_capacity(positions.len());
+        for (index, position) in positions.iter().enumerate() {
+            let (relation, output) = self.in_clause(Clause::UpdateSet, |binder| binder.subquery(query))?;
+            let columns = output.iter().map(|column| column.column).collect();
+            let subquery = Subquery { kind: SubqueryKind::Row, relation, columns };
+            let of = TypeReference::of(oid::RECORD);
+            let row = Expression { kind: ExpressionKind::Subquery(Box::new(subquery)), of, position: at };
+            let kind = ExpressionKind::Field(Box::new(row), index);
+            let of = output.get(index).map_or(of, |column| column.of);
+            fields.push((*position, Expression { kind, of, position: at }));
+        }
+        Ok(fields)
     }
 
     /// What a column is set to: of its type, or its default.

@@ -51,6 +51,34 @@ pub(crate) fn qualified(name: &ObjectName) -> (Option<String>, String) {
     (parts.pop(), last)
 }
 
+/// The array of `LIKE ANY (array)` (`true`) or `LIKE ALL (array)`: sqlparser takes `ALL` for a function.
+fn patterns(pattern: &Expr, is_any: bool) -> Option<(&Expr, bool)> {
+    use sqlparser::ast::{FunctionArg, FunctionArgExpr, FunctionArguments};
+    if is_any {
+        let inner = if let Expr::Nested(inner) = pattern { inner } else { pattern };
+        return Some((inner, true));
+    }
+    let Expr::Function(call) = pattern else {
+        return None;
+    };
+    let [ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else {
+        return None;
+    };
+    let is_any = match name.value.to_lowercase().as_str() {
+        _ if name.quote_style.is_some() => return None,
+        "all" => false,
+        "any" | "some" => true,
+        _ => return None,
+    };
+    match &call.args {
+        FunctionArguments::List(list) => match list.args.as_slice() {
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))] => Some((array, is_any)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 fn function(schema: Option<&str>, name: &str) -> FunctionName {
     FunctionName { schema: schema.map(str::to_owned), name: name.to_owned() }
 }
@@ -105,13 +133,23 @@ impl Binder<'_> {
                 Ok(if *negated { boolean(ExpressionKind::Not(Box::new(found)), position) } else { found })
             }
             Expr::Between { expr, negated, low, high } => self.between(expr, low, high, *negated, position),
-            Expr::Like { negated, any: false, expr, pattern, escape_char } => {
+            Expr::Like { negated, any, expr, pattern, escape_char } => {
                 let operator = if *negated { "!~~" } else { "~~" };
-                self.like(operator, expr, pattern, escape_char.as_deref(), position)
+                match patterns(pattern, *any) {
+                    Some((array, is_any)) => {
+                        self.quantified_by(expr, operator, None, array, is_any, position)
+                    }
+                    None => self.like(operator, expr, pattern, escape_char.as_deref(), position),
+                }
             }
-            Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
+            Expr::ILike { negated, any, expr, pattern, escape_char } => {
                 let operator = if *negated { "!~~*" } else { "~~*" };
-                self.like(operator, expr, pattern, escape_char.as_deref(), position)
+                match patterns(pattern, *any) {
+                    Some((array, is_any)) => {
+                        self.quantified_by(expr, operator, None, array, is_any, position)
+                    }
+                    None => self.like(operator, expr, pattern, escape_char.as_deref(), position),
+                }
             }
             Expr::SimilarTo { negated, expr, pattern, escape_char } => {
                 let value = self.expression(expr)?;
@@ -250,6 +288,12 @@ impl Binder<'_> {
                 let of = only.of;
                 let subquery = Subquery { kind: SubqueryKind::Scalar, relation, columns: vec![only.column] };
                 Ok(Expression { kind: ExpressionKind::Subquery(Box::new(subquery)), of, position })
+            }
+            Expr::QualifiedWildcard(name, _) => {
+                let (schema, name) = qualified(name);
+                let table = self.named_table(schema.as_deref(), &name, position)?;
+                let table = table.ok_or_else(|| self.missing_table(&name, position))?;
+                Ok(self.whole_row(&table, position))
             }
             Expr::Tuple(fields) => self.row(fields, position),
             Expr::Array(array) => self.array(&array.elem, position),
@@ -477,7 +521,9 @@ impl Binder<'_> {
         }
         let mut subscripts = Vec::with_capacity(chain.len());
         for access in chain {
-            let AccessExpr::Subscript(subscript) = access else { continue };
+            let AccessExpr::Subscript(subscript) = access else {
+                continue;
+            };
             let index = |binder: &mut Self, expr: &Expr| -> SqlResult<Expression> {
                 let at = binder.position(expr);
                 let bound = binder.expression(expr)?;
@@ -539,7 +585,9 @@ impl Binder<'_> {
             }
             other => match string_value(other) {
                 Some(text) => known(Datum::text(text), oid::UNKNOWN),
-                None => return Err(SqlError::unsupported(format!("the literal {other}")).at(position)),
+                None => {
+                    return Err(SqlError::unsupported(format!("the literal {other}")).at(position));
+                }
             },
         })
     }
@@ -810,7 +858,9 @@ impl Binder<'_> {
             let mut sides = (Vec::new(), Vec::new());
             for (left, right) in left.into_iter().zip(right) {
                 let compared = self.operator(None, name, Some(left), right, position)?;
-                let ExpressionKind::Call(call) = compared.kind else { continue };
+                let ExpressionKind::Call(call) = compared.kind else {
+                    continue;
+                };
                 let mut arguments = call.arguments.into_iter();
                 sides.0.extend(arguments.next());
                 sides.1.extend(arguments.next());
@@ -1067,12 +1117,24 @@ impl Binder<'_> {
         position: Option<u32>,
     ) -> SqlResult<Expression> {
         let (schema, name) = operator_name(operator);
+        self.quantified_by(left, &name, schema.as_deref(), right, is_any, position)
+    }
+
+    fn quantified_by(
+        &mut self,
+        left: &Expr,
+        name: &str,
+        schema: Option<&str>,
+        right: &Expr,
+        is_any: bool,
+        position: Option<u32>,
+    ) -> SqlResult<Expression> {
         if let Expr::Subquery(query) = right {
-            return self.any_all(left, &name, schema.as_deref(), query, is_any, position);
+            return self.any_all(left, name, schema, query, is_any, position);
         }
         let left = self.expression(left)?;
         let array = self.expression(right)?;
-        self.scalar_array(left, &name, schema.as_deref(), array, is_any, position)
+        self.scalar_array(left, name, schema, array, is_any, position)
     }
 
     fn any_all(
@@ -1132,11 +1194,31 @@ impl Binder<'_> {
         }
     }
 
+    /// The columns of a row as a whole.
+    pub(super) fn fields_of_row(&mut self, row: Expression) -> SqlResult<Vec<Expression>> {
+        let fields = self.fields_of(&row)?;
+        let ExpressionKind::WholeRow(ids, _) = row.kind else {
+            return Err(SqlError::internal("a row that is none"));
+        };
+        let column = |(id, (_, of)): (crate::algebra::ColumnId, (String, TypeReference))| Expression {
+            kind: ExpressionKind::Column(id),
+            of,
+            position: row.position,
+        };
+        Ok(ids.into_iter().zip(fields).map(column).collect())
+    }
+
     fn row(&mut self, fields: &[Expr], position: Option<u32>) -> SqlResult<Expression> {
         let mut bound = Vec::with_capacity(fields.len());
         for field in fields {
             let value = self.expression(field)?;
-            bound.push(self.known(value)?);
+            // `t.*` is all of its columns.
+            match (&value.kind, field) {
+                (ExpressionKind::WholeRow(..), Expr::QualifiedWildcard(..)) => {
+                    bound.extend(self.fields_of_row(value)?);
+                }
+                _ => bound.push(self.known(value)?),
+            }
         }
         Ok(Expression { kind: ExpressionKind::Row(bound), of: TypeReference::of(oid::RECORD), position })
     }
@@ -1312,7 +1394,9 @@ pub(super) fn common_modifier(expressions: &[&Expression], common: Oid) -> i32 {
     let mut modifiers = expressions
         .iter()
         .map(|expression| if expression.of.oid == common { Some(expression.of.modifier) } else { None });
-    let Some(Some(first)) = modifiers.next() else { return -1 };
+    let Some(Some(first)) = modifiers.next() else {
+        return -1;
+    };
     if modifiers.all(|modifier| modifier == Some(first)) { first } else { -1 }
 }
 

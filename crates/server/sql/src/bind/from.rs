@@ -58,7 +58,9 @@ impl Binder<'_> {
             };
             whole = Some(next);
         }
-        let Some(whole) = whole else { return Ok(Relation::OneRow) };
+        let Some(whole) = whole else {
+            return Ok(Relation::OneRow);
+        };
         let scope = self.scope();
         scope.tables = whole.tables;
         scope.columns = whole.columns;
@@ -435,7 +437,9 @@ impl Binder<'_> {
         })?;
         let chosen = match call {
             FunctionOrCast::Function(chosen) => *chosen,
-            FunctionOrCast::Cast(value) => return self.value_in_from(*value, &plain, has_ordinality, alias),
+            FunctionOrCast::Cast(value) => {
+                return self.value_in_from(*value, &plain, has_ordinality, alias);
+            }
         };
         match chosen.function.kind {
             FunctionKind::Aggregate => {
@@ -629,7 +633,9 @@ impl Binder<'_> {
             J::Left(constraint) | J::LeftOuter(constraint) => (JoinKind::Left, constraint),
             J::Right(constraint) | J::RightOuter(constraint) => (JoinKind::Right, constraint),
             J::FullOuter(constraint) => (JoinKind::Full, constraint),
-            _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"JOIN\"")),
+            _ => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"JOIN\""));
+            }
         };
         let right = self.beside(&left, |binder| binder.factor(&join.relation))?;
         self.check_aliases(&left.tables, &right.tables)?;
@@ -640,8 +646,16 @@ impl Binder<'_> {
                 Ok(joined(kind, left, right, condition))
             }
             JoinConstraint::Using(names) => {
+                let (names, alias) = crate::parse::using_names(names);
                 let names: Vec<String> = names.iter().map(|name| qualified(name).1).collect();
-                self.join_using(kind, left, right, &names, true)
+                let mut item = self.join_using(kind, left, right, &names, true)?;
+                if let Some(alias) = alias {
+                    let columns = item.columns[..names.len()].to_vec();
+                    let merged = [ScopeTable::of_columns(qualified(alias).1, columns)];
+                    self.check_aliases(&item.tables, &merged)?;
+                    item.tables.extend(merged);
+                }
+                Ok(item)
             }
             JoinConstraint::Natural => {
                 let is_shared = |name: &String| right.columns.iter().any(|column| column.name == *name);

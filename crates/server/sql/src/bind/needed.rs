@@ -98,6 +98,13 @@ impl Binder<'_> {
         }
     }
 
+    /// A clause of `MERGE` changes the table.
+    pub(super) fn need_besides(&mut self, table: &Table, privilege: Privileges) {
+        if let Some(needed) = self.needed_of(table) {
+            needed.privileges = needed.privileges.and(privilege);
+        }
+    }
+
     /// `UPDATE`, or `ON CONFLICT DO UPDATE`, gives values to these columns.
     pub(super) fn need_update(&mut self, table: &Table, positions: impl Iterator<Item = usize>) {
         if let Some(needed) = self.needed_of(table) {

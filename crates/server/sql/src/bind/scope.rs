@@ -36,6 +36,22 @@ pub(crate) struct ScopeTable {
     pub(crate) is_visible: bool,
 }
 
+impl ScopeTable {
+    /// Columns under a name that is no table's.
+    pub(crate) fn of_columns(name: String, columns: Vec<ScopeColumn>) -> ScopeTable {
+        ScopeTable {
+            name,
+            schema: None,
+            columns,
+            hidden: Vec::new(),
+            row: None,
+            table: None,
+            is_scalar: false,
+            is_visible: true,
+        }
+    }
+}
+
 /// What an expression is a part of, for messages and for what is allowed in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clause {
@@ -60,6 +76,7 @@ pub(crate) enum Clause {
     Window,
     ExecuteParameter,
     CopyWhere,
+    MergeWhen,
 }
 
 impl Clause {
@@ -87,6 +104,7 @@ impl Clause {
             Clause::Window => "window definitions",
             Clause::ExecuteParameter => "EXECUTE parameters",
             Clause::CopyWhere => "COPY FROM WHERE conditions",
+            Clause::MergeWhen => "MERGE WHEN conditions",
         }
     }
 

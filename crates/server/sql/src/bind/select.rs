@@ -92,6 +92,10 @@ impl Binder<'_> {
             locks: &query.locks,
         };
         let Some(with) = &query.with else { return self.body(&query.body, around, keeps_unknown) };
+        if with.recursive && matches!(*query.body, SetExpr::Merge(_)) {
+            let message = "WITH RECURSIVE is not supported for MERGE statement";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
         self.with(with, |binder| binder.body(&query.body, around, keeps_unknown))
     }
 
@@ -136,13 +140,15 @@ impl Binder<'_> {
                 let (relation, output) = self.deeper(|binder| binder.bind_query(&query, false))?;
                 self.around_rows(relation, output, around)
             }
-            SetExpr::Insert(statement) | SetExpr::Update(statement) | SetExpr::Delete(statement) => {
+            SetExpr::Insert(statement)
+            | SetExpr::Update(statement)
+            | SetExpr::Delete(statement)
+            | SetExpr::Merge(statement) => {
                 if around.is_there() {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error after a change"));
                 }
                 self.change_statement(statement)
             }
-            SetExpr::Merge(_) => Err(SqlError::unsupported("MERGE")),
         }
     }
 

@@ -67,6 +67,10 @@ impl Binder<'_> {
             let is_distinct = !matches!(set_quantifier, SetQuantifier::All);
             return self.recursive(cte, name, id, left, right, is_distinct);
         }
+        if matches!(*cte.query.body, SetExpr::Merge(_)) {
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "MERGE not supported in WITH query")
+                .at(self.text.position(cte.alias.name.span.start)));
+        }
         let is_changing =
             matches!(*cte.query.body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_));
         let (query, output) = self.bind_query(&cte.query, false)?;

@@ -1,9 +1,10 @@
-//! `INSERT`, `UPDATE`, `DELETE`.
+//! `INSERT`, `UPDATE`, `DELETE`; `merge`: `MERGE`.
 //!
 //! The whole change is made when the first row is asked for; rows of `RETURNING` are kept and given out after it. Rows to update or delete
 //! are collected first, so the change never meets its own rows.
 
 pub(crate) mod constraint;
+mod merge;
 
 use std::sync::Arc;
 
@@ -99,11 +100,24 @@ impl Change {
                 else {
                     return Ok(());
                 };
-                show(plan, &old, context);
-                context.storage.delete(&plan.table, &identity, &old)?;
-                self.complete(plan, context)
+                self.delete(plan, &identity, &old, context)
+            }
+            ChangePlanKind::Merge { identity, clauses, recheck, mode } => {
+                self.merge(plan, *identity, clauses, recheck, *mode, context)
             }
         }
+    }
+
+    fn delete(
+        &mut self,
+        plan: &ChangePlan,
+        identity: &[u8],
+        old: &[Datum],
+        context: &mut Context<'_>,
+    ) -> SqlResult<()> {
+        show(plan, old, context);
+        context.storage.delete(&plan.table, identity, old)?;
+        self.complete(plan, context)
     }
 
     /// Locks the row whose identity is in a slot; returns its newest version. `None`: it is gone, does not match any more, or was changed by

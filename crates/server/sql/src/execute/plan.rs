@@ -460,6 +460,22 @@ pub(crate) enum ChangePlanKind {
     Insert { values: Vec<(usize, usize)>, conflict: Option<ConflictPlan> },
     Update { identity: usize, values: Vec<(usize, usize)>, recheck: PlanNode, mode: RowLock },
     Delete { identity: usize, recheck: PlanNode },
+    Merge { identity: usize, clauses: Vec<MergeClausePlan>, recheck: PlanNode, mode: RowLock },
+}
+
+#[derive(Debug)]
+pub(crate) struct MergeClausePlan {
+    pub(crate) is_matched: bool,
+    pub(crate) condition: Option<Expression>,
+    pub(crate) action: MergeActionPlan,
+}
+
+#[derive(Debug)]
+pub(crate) enum MergeActionPlan {
+    Nothing,
+    Insert(Vec<(usize, Expression)>),
+    Update(Vec<(usize, Expression)>),
+    Delete,
 }
 
 #[derive(Debug)]

@@ -7,9 +7,10 @@ use seawall_values::SqlResult;
 use super::lower::ROW_COST;
 use super::planner::{Estimate, Planner};
 use super::walk::{self, Columns, inputs, made, used_here};
-use crate::algebra::{Change, ChangeKind, Conflict, Relation, RowLock};
+use crate::algebra::{Change, ChangeKind, ColumnId, Conflict, MergeAction, MergeClause, Relation, RowLock};
 use crate::execute::plan::{
-    ChangePlan, ChangePlanKind, ConflictPlan, ConflictUpdatePlan, PlanKind, PlanNode,
+    ChangePlan, ChangePlanKind, ConflictPlan, ConflictUpdatePlan, MergeActionPlan, MergeClausePlan, PlanKind,
+    PlanNode,
 };
 use crate::schema::{IndexedValue, RowKey, Table};
 
@@ -107,7 +108,45 @@ impl Planner<'_> {
                 identity: self.slot(*row),
                 recheck: self.recheck(&change.input, needed, *row)?,
             },
+            ChangeKind::Merge { row, clauses } => self.merge(change, needed, *row, clauses)?,
         })
+    }
+
+    fn merge(
+        &mut self,
+        change: &Change,
+        needed: &Columns,
+        row: ColumnId,
+        clauses: &[MergeClause],
+    ) -> SqlResult<ChangePlanKind> {
+        let mut plans = Vec::with_capacity(clauses.len());
+        let mut mode = RowLock::NoKeyUpdate;
+        for clause in clauses {
+            let action = match &clause.action {
+                MergeAction::Nothing => MergeActionPlan::Nothing,
+                MergeAction::Insert(values) => MergeActionPlan::Insert(self.merged_values(values)?),
+                MergeAction::Update(values) => {
+                    mode = mode.max(update_lock(&change.table, values.iter().map(|(position, _)| *position)));
+                    MergeActionPlan::Update(self.merged_values(values)?)
+                }
+                MergeAction::Delete => {
+                    mode = RowLock::Update;
+                    MergeActionPlan::Delete
+                }
+            };
+            let condition =
+                clause.condition.as_ref().map(|condition| self.expression(condition)).transpose()?;
+            plans.push(MergeClausePlan { is_matched: clause.is_matched, condition, action });
+        }
+        let recheck = self.recheck(&change.input, needed, row)?;
+        Ok(ChangePlanKind::Merge { identity: self.slot(row), clauses: plans, recheck, mode })
+    }
+
+    fn merged_values(
+        &mut self,
+        values: &[(usize, crate::algebra::Expression)],
+    ) -> SqlResult<Vec<(usize, crate::execute::expression::Expression)>> {
+        values.iter().map(|(position, value)| Ok((*position, self.expression(value)?))).collect()
     }
 
     fn conflict(&mut self, change: &Change, conflict: &Conflict) -> SqlResult<ConflictPlan> {

@@ -3,7 +3,8 @@
 use rustc_hash::FxHashSet;
 
 use crate::algebra::{
-    Aggregation, Change, ChangeKind, ColumnId, Expression, ExpressionKind, FrameBound, Relation, SubqueryKind,
+    Aggregation, Change, ChangeKind, ColumnId, Expression, ExpressionKind, FrameBound, MergeClause, Relation,
+    SubqueryKind,
 };
 
 /// Columns, by number.
@@ -166,11 +167,17 @@ fn of_bound<'r>(bound: &'r FrameBound, visit: &mut dyn FnMut(&'r Expression)) {
 fn of_change<'r>(change: &'r Change, visit: &mut dyn FnMut(&'r Expression)) {
     change.returning.iter().for_each(|(_, value)| visit(value));
     change.checks.iter().for_each(|(_, check)| visit(check));
-    if let ChangeKind::Insert { conflict: Some(conflict), .. } = &change.kind
-        && let Some(update) = &conflict.update
-    {
-        update.values.iter().for_each(|(_, value)| visit(value));
-        update.condition.iter().for_each(visit);
+    match &change.kind {
+        ChangeKind::Insert { conflict: Some(conflict), .. } => {
+            for update in &conflict.update {
+                update.values.iter().for_each(|(_, value)| visit(value));
+                update.condition.iter().for_each(&mut *visit);
+            }
+        }
+        ChangeKind::Merge { clauses, .. } => {
+            clauses.iter().flat_map(MergeClause::expressions).for_each(visit);
+        }
+        ChangeKind::Insert { .. } | ChangeKind::Update { .. } | ChangeKind::Delete { .. } => {}
     }
 }
 
@@ -247,7 +254,7 @@ pub(crate) fn used_here(relation: &Relation) -> Columns {
                 used.insert(*row);
                 used.extend(values.iter().map(|(_, column)| *column));
             }
-            ChangeKind::Delete { row } => {
+            ChangeKind::Delete { row } | ChangeKind::Merge { row, .. } => {
                 used.insert(*row);
             }
         },

@@ -2,10 +2,13 @@
 //!
 //! * `FOR NO KEY UPDATE OF a, b` becomes `FOR UPDATE OF "<mark>no key update".a.b`.
 //! * `INSERT INTO t (a) OVERRIDING SYSTEM VALUE` becomes `INSERT INTO t (a) PARTITION ("<mark>system")`.
+//! * `THEN INSERT DEFAULT VALUES` of `MERGE` becomes `THEN INSERT ("<mark>defaults") VALUES (0)`.
+//! * `USING (a) AS x` becomes `USING (a, "<mark>as", x)`.
 //! * `GROUP BY DISTINCT a` becomes `GROUP BY "<mark>distinct", a`, `SELECT UNION ..` becomes `SELECT "<mark>nothing" UNION ..`.
 //! * `UNBOUNDED FOLLOWING EXCLUDE TIES` becomes `"<mark>ties unbounded following" FOLLOWING`,
 //!   `x PRECEDING EXCLUDE TIES` becomes `x OR "<mark>ties preceding" FOLLOWING`.
 
+mod conflict;
 mod element;
 
 use sqlparser::ast::{
@@ -15,6 +18,7 @@ use sqlparser::ast::{
 use super::token::{Token, TokenKind};
 use crate::algebra::{FrameExclusion, RowLock};
 
+pub(crate) use conflict::{Inference, inference};
 pub(crate) use element::{assigned_element, listed_elements};
 
 /// Begins the names: PostgreSQL's texts have no zero bytes.
@@ -23,7 +27,9 @@ const MARK: char = '\0';
 /// Replaces clauses in the tokens of a statement.
 pub(super) fn marked(tokens: Vec<Token>) -> Vec<Token> {
     let is_concerned = |token: &Token| {
-        ["for", "exclude", "overriding", "group", "set", "into"].iter().any(|word| token.kind.is_word(word))
+        ["for", "exclude", "overriding", "group", "set", "into", "then", "using", "conflict"]
+            .iter()
+            .any(|word| token.kind.is_word(word))
     };
     let ends_early = tokens.last().is_some_and(|token| token.kind.is_word("select"));
     if !ends_early && !tokens.iter().any(is_concerned) && !tokens.windows(2).any(has_no_results) {
@@ -38,7 +44,10 @@ pub(super) fn marked(tokens: Vec<Token>) -> Vec<Token> {
             .or_else(|| mark_distinct_groups(rest, &mut result))
             .or_else(|| mark_nothing(rest, &mut result))
             .or_else(|| element::mark_assignments(rest, &mut result))
-            .or_else(|| element::mark_columns(rest, &mut result));
+            .or_else(|| element::mark_columns(rest, &mut result))
+            .or_else(|| mark_defaults(rest, &mut result))
+            .or_else(|| mark_using(rest, &mut result))
+            .or_else(|| conflict::mark_inference(rest, &mut result));
         if taken.is_none() {
             result.push(token.clone());
         }
@@ -164,6 +173,67 @@ fn mark_nothing(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
     Some(1)
 }
 
+/// At `USING (a, b) AS x` of a join.
+fn mark_using(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
+    let [using, open, ..] = tokens else {
+        return None;
+    };
+    if !using.kind.is_word("using") || !open.kind.is_character('(') {
+        return None;
+    }
+    let is_listed = |token: &Token| {
+        matches!(token.kind, TokenKind::Word(_) | TokenKind::Quoted(_)) || token.kind.is_character(',')
+    };
+    let length = tokens[2..].iter().position(|token| !is_listed(token))?;
+    let [close, word, alias, ..] = &tokens[2 + length..] else {
+        return None;
+    };
+    let is_alias = matches!(alias.kind, TokenKind::Word(_) | TokenKind::Quoted(_));
+    if !close.kind.is_character(')') || !word.kind.is_word("as") || !is_alias {
+        return None;
+    }
+    result.extend_from_slice(&tokens[..2 + length]);
+    let like_word = |kind: TokenKind| Token { kind, ..word.clone() };
+    result.push(like_word(TokenKind::Character(',')));
+    result.push(like_word(TokenKind::Quoted(format!("{MARK}as"))));
+    result.push(like_word(TokenKind::Character(',')));
+    result.push(alias.clone());
+    result.push(close.clone());
+    Some(length + 5)
+}
+
+/// The columns of `USING`, and the name for them.
+pub(crate) fn using_names(
+    names: &[sqlparser::ast::ObjectName],
+) -> (&[sqlparser::ast::ObjectName], Option<&sqlparser::ast::ObjectName>) {
+    match names {
+        [columns @ .., mark, alias] if is_marked_name(mark, "as") => (columns, Some(alias)),
+        columns => (columns, None),
+    }
+}
+
+fn is_marked_name(name: &sqlparser::ast::ObjectName, mark: &str) -> bool {
+    let ident = name.0.first().and_then(ObjectNamePart::as_ident);
+    ident.is_some_and(|ident| ident.value.strip_prefix(MARK) == Some(mark))
+}
+
+/// At `THEN INSERT DEFAULT VALUES`.
+fn mark_defaults(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
+    if !begins_with(tokens, &["then", "insert", "default", "values"]) {
+        return None;
+    }
+    let like_third = |kind: TokenKind| Token { kind, ..tokens[2].clone() };
+    result.extend_from_slice(&tokens[..2]);
+    result.push(like_third(TokenKind::Character('(')));
+    result.push(like_third(TokenKind::Quoted(format!("{MARK}defaults"))));
+    result.push(like_third(TokenKind::Character(')')));
+    result.push(tokens[3].clone());
+    result.push(like_third(TokenKind::Character('(')));
+    result.push(like_third(TokenKind::Number("0".to_owned())));
+    result.push(like_third(TokenKind::Character(')')));
+    Some(4)
+}
+
 fn has_no_results(tokens: &[Token]) -> bool {
     match tokens {
         [select] => select.kind.is_word("select"),
@@ -178,6 +248,19 @@ fn has_no_results(tokens: &[Token]) -> bool {
 
 fn is_mark(expr: &Expr, name: &str) -> bool {
     matches!(expr, Expr::Identifier(ident) if ident.value.strip_prefix(MARK) == Some(name))
+}
+
+/// The expressions that follow a mark in a list, up to the next one.
+fn after_mark<'e>(list: &'e [Expr], name: &str) -> Option<&'e [Expr]> {
+    let start = list.iter().position(|item| is_mark(item, name))? + 1;
+    let is_next = |item: &Expr| matches!(item, Expr::Identifier(ident) if ident.value.starts_with(MARK));
+    let length = list[start..].iter().position(is_next).unwrap_or(list.len() - start);
+    Some(&list[start..start + length])
+}
+
+/// Whether columns stand for `DEFAULT VALUES`.
+pub(crate) fn is_defaults_mark(columns: &[sqlparser::ast::ObjectName]) -> bool {
+    matches!(columns, [only] if is_marked_name(only, "defaults"))
 }
 
 /// Whether it stands for `DISTINCT` of `GROUP BY`.
@@ -201,11 +284,11 @@ pub(crate) enum Overriding {
 
 /// `OVERRIDING` of an `INSERT`.
 pub(crate) fn overriding(insert: &Insert) -> Option<Overriding> {
-    let Some(Expr::Identifier(ident)) = insert.partitioned.as_ref()?.first() else { return None };
-    match ident.value.strip_prefix(MARK)? {
-        "system" => Some(Overriding::System),
-        "user" => Some(Overriding::User),
-        _ => None,
+    let list = insert.partitioned.as_deref()?;
+    match () {
+        () if list.iter().any(|item| is_mark(item, "system")) => Some(Overriding::System),
+        () if list.iter().any(|item| is_mark(item, "user")) => Some(Overriding::User),
+        () => None,
     }
 }
 
@@ -269,7 +352,9 @@ pub(crate) fn unmarked_frame(frame: &WindowFrame) -> WindowFrame {
 
 /// The mark of a bound, and the offset before it.
 fn mark_of(bound: &WindowFrameBound) -> Option<(&str, Option<&Expr>)> {
-    let WindowFrameBound::Following(Some(expr)) = bound else { return None };
+    let WindowFrameBound::Following(Some(expr)) = bound else {
+        return None;
+    };
     match &**expr {
         Expr::Identifier(ident) => Some((ident.value.strip_prefix(MARK)?, None)),
         Expr::BinaryOp { left, op: BinaryOperator::Or, right } => match &**right {

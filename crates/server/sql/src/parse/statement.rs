@@ -35,7 +35,7 @@ pub(crate) enum Statement {
 pub(crate) enum Dml {
     /// `SELECT`, `VALUES`, `TABLE`, or a change after `WITH`.
     Query(Box<ast::Query>),
-    /// `INSERT`, `UPDATE`, `DELETE`.
+    /// `INSERT`, `UPDATE`, `DELETE`, `MERGE`.
     Change(Box<ast::Statement>),
 }
 
@@ -271,13 +271,14 @@ impl Statement {
 }
 
 impl Dml {
-    /// What it is called when it is done: `SELECT`, `INSERT`, `UPDATE` or `DELETE`.
+    /// What it is called when it is done: `SELECT`, `INSERT`, `UPDATE`, `DELETE` or `MERGE`.
     pub(crate) fn command(&self) -> &'static str {
         match self {
             Dml::Query(query) => match &*query.body {
                 SetExpr::Insert(_) => "INSERT",
                 SetExpr::Update(_) => "UPDATE",
                 SetExpr::Delete(_) => "DELETE",
+                SetExpr::Merge(_) => "MERGE",
                 _ => "SELECT",
             },
             Dml::Change(statement) => change_command(statement),
@@ -287,9 +288,10 @@ impl Dml {
     fn change(&self) -> Option<&ast::Statement> {
         match self {
             Dml::Query(query) => match &*query.body {
-                SetExpr::Insert(statement) | SetExpr::Update(statement) | SetExpr::Delete(statement) => {
-                    Some(statement)
-                }
+                SetExpr::Insert(statement)
+                | SetExpr::Update(statement)
+                | SetExpr::Delete(statement)
+                | SetExpr::Merge(statement) => Some(statement),
                 _ => None,
             },
             Dml::Change(statement) => Some(statement),
@@ -336,6 +338,7 @@ fn change_command(statement: &ast::Statement) -> &'static str {
     match statement {
         ast::Statement::Insert(_) => "INSERT",
         ast::Statement::Update(_) => "UPDATE",
+        ast::Statement::Merge(_) => "MERGE",
         _ => "DELETE",
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn statement(reader: &mut Reader<'_>) -> SqlResult<Statement> {
     };
     let utility = match word.as_str() {
         "select" | "with" | "values" | "table" => return query_statement(reader),
-        "insert" | "update" | "delete" => return dml(reader).map(Statement::Dml),
+        "insert" | "update" | "delete" | "merge" => return dml(reader).map(Statement::Dml),
         "begin" | "start" | "commit" | "end" | "abort" | "rollback" | "savepoint" | "release" => {
             Utility::Transaction(transaction::transaction(reader)?)
         }
@@ -68,7 +68,7 @@ pub(super) fn statement(reader: &mut Reader<'_>) -> SqlResult<Statement> {
 /// Statements that PostgreSQL has and Seawall has not are named; all others are errors of syntax.
 fn unknown(reader: &Reader<'_>, word: &str) -> Box<SqlError> {
     match word {
-        "do" | "call" | "load" | "merge" => SqlError::unsupported(word.to_uppercase()),
+        "do" | "call" | "load" => SqlError::unsupported(word.to_uppercase()),
         "security" if reader.is_word_at(1, "label") => SqlError::unsupported("SECURITY LABEL"),
         "refresh" if reader.is_word_at(1, "materialized") => {
             SqlError::unsupported("REFRESH MATERIALIZED VIEW")
@@ -81,16 +81,13 @@ fn unknown(reader: &Reader<'_>, word: &str) -> Box<SqlError> {
 
 /// A query, or a change.
 pub(super) fn dml(reader: &mut Reader<'_>) -> SqlResult<Dml> {
-    if reader.is_word("merge") {
-        return Err(SqlError::unsupported("MERGE"));
-    }
-    for (verb, after) in [("insert", "into"), ("delete", "from")] {
+    for (verb, after) in [("insert", "into"), ("delete", "from"), ("merge", "into")] {
         if reader.is_word(verb) && !reader.is_word_at(1, after) {
             reader.skip(1);
             return Err(reader.error());
         }
     }
-    if ["insert", "update", "delete"].iter().any(|word| reader.is_word(word)) {
+    if ["insert", "update", "delete", "merge"].iter().any(|word| reader.is_word(word)) {
         return Ok(Dml::Change(Box::new(reader.parse(Parser::parse_statement)?)));
     }
     query(reader).map(Dml::Query)
@@ -107,11 +104,7 @@ fn query(reader: &mut Reader<'_>) -> SqlResult<Box<Query>> {
     {
         return Err(reader.error());
     }
-    let query = reader.parse(Parser::parse_query)?;
-    if matches!(*query.body, SetExpr::Merge(_)) {
-        return Err(SqlError::unsupported("MERGE"));
-    }
-    Ok(query)
+    reader.parse(Parser::parse_query)
 }
 
 /// A query; `SELECT .. INTO` makes a table.

@@ -3,27 +3,33 @@
 use std::sync::Arc;
 
 use seawall_values::{SqlError, SqlResult, SqlState};
-use sqlparser::ast::{ConflictTarget, DoUpdate, Ident, OnConflict, OnConflictAction};
+use sqlparser::ast::{ConflictTarget, DoUpdate, Ident, Insert, OnConflict, OnConflictAction};
 
 use super::super::Binder;
 use super::super::expression::{folded, qualified};
-use super::super::same::for_each_child_mut;
+use super::super::same::{for_each_child_mut, is_same};
 use super::super::scope::{Clause, Scope};
 use super::{Target, live_columns, scope_column, scope_table};
-use crate::algebra::{ColumnId, Conflict, ConflictUpdate, Expression, ExpressionKind, Relation};
+use crate::algebra::{ColumnId, Conflict, ConflictUpdate, Expression, ExpressionKind};
 use crate::schema::{ConstraintKind, Index, IndexedValue, Table};
 
 /// What is set, by position, and `WHERE`.
 type ValuesAndCondition = (Vec<(usize, Expression)>, Option<Expression>);
 
 impl Binder<'_> {
-    pub(super) fn conflict(&mut self, target: &Target, written: &OnConflict) -> SqlResult<Conflict> {
+    pub(super) fn conflict(
+        &mut self,
+        target: &Target,
+        insert: &Insert,
+        written: &OnConflict,
+    ) -> SqlResult<Conflict> {
         let indexes = match &written.conflict_target {
             None => Vec::new(),
             Some(ConflictTarget::Columns(columns)) => self.inferred_indexes(target, columns)?,
-            Some(ConflictTarget::OnConstraint(name)) => {
-                vec![index_of_constraint(&target.table, &qualified(name).1)?]
-            }
+            Some(ConflictTarget::OnConstraint(name)) => match crate::parse::inference(insert, name) {
+                Some(inference) => self.inferred_by_expressions(target, &inference)?,
+                None => vec![index_of_constraint(&target.table, &qualified(name).1)?],
+            },
         };
         let update = match &written.action {
             OnConflictAction::DoNothing => None,
@@ -71,6 +77,94 @@ impl Binder<'_> {
         Ok(found)
     }
 
+    /// The unique indexes over exactly these expressions, whose condition holds where the given one does.
+    fn inferred_by_expressions(
+        &mut self,
+        target: &Target,
+        inference: &crate::parse::Inference<'_>,
+    ) -> SqlResult<Vec<Arc<Index>>> {
+        let table = &target.table;
+        let mut row = Vec::new();
+        let mut columns = Vec::new();
+        for (position, column) in live_columns(table) {
+            let id = self.new_column();
+            row.push((position, id));
+            columns.push(scope_column(table, position, column, id));
+        }
+        let shown = self.shown_columns(target.view.as_ref(), columns, Vec::new())?;
+        let scope = Scope {
+            columns: shown.columns.clone(),
+            tables: vec![scope_table(target, shown.columns.clone(), Vec::new())],
+            ..Scope::default()
+        };
+        self.scopes.push(scope);
+        let bound = self.inference_values(inference);
+        self.scopes.pop();
+        let (mut wanted, mut conditions) = bound?;
+        wanted.iter_mut().chain(&mut conditions).for_each(|value| shown.resolve(value));
+        let mut found = Vec::new();
+        for index in table.indexes.iter().filter(|index| index.is_unique && index.is_valid) {
+            if self.is_inferred(table, index, &row, &wanted, &conditions)? {
+                found.push(Arc::clone(index));
+            }
+        }
+        if found.is_empty() { Err(no_such_index()) } else { Ok(found) }
+    }
+
+    fn inference_values(
+        &mut self,
+        inference: &crate::parse::Inference<'_>,
+    ) -> SqlResult<(Vec<Expression>, Vec<Expression>)> {
+        let mut keys: Vec<Expression> = Vec::with_capacity(inference.keys.len());
+        for key in inference.keys {
+            let value = self.in_clause(Clause::IndexExpression, |binder| binder.expression(key))?;
+            if !keys.iter().any(|known| is_same(known, &value)) {
+                keys.push(value);
+            }
+        }
+        let mut conditions = Vec::new();
+        if let Some(condition) = inference.condition {
+            let value = self.in_clause(Clause::IndexPredicate, |binder| {
+                let value = binder.expression(condition)?;
+                binder.coerce_to_boolean(value, "WHERE")
+            })?;
+            conditions = conjuncts(value);
+        }
+        Ok((keys, conditions))
+    }
+
+    fn is_inferred(
+        &mut self,
+        table: &Table,
+        index: &Index,
+        row: &[(usize, ColumnId)],
+        wanted: &[Expression],
+        conditions: &[Expression],
+    ) -> SqlResult<bool> {
+        let mut keys = Vec::with_capacity(index.keys.len());
+        for key in &index.keys {
+            keys.push(match &key.what {
+                IndexedValue::Column(position) => {
+                    let id = row.iter().find(|(known, _)| known == position).map(|(_, id)| *id);
+                    let Some(id) = id else { return Ok(false) };
+                    self.column_expression(id, table.columns[*position].of)
+                }
+                IndexedValue::Expression(text) => {
+                    self.stored_expression(text, table, row, Clause::IndexExpression)?
+                }
+            });
+        }
+        let has = |all: &[Expression], one: &Expression| all.iter().any(|other| is_same(other, one));
+        if !keys.iter().all(|key| has(wanted, key)) || !wanted.iter().all(|key| has(&keys, key)) {
+            return Ok(false);
+        }
+        let Some(predicate) = &index.predicate else {
+            return Ok(true);
+        };
+        let predicate = self.stored_expression(predicate, table, row, Clause::IndexPredicate)?;
+        Ok(conjuncts(predicate).iter().all(|condition| has(conditions, condition)))
+    }
+
     fn conflict_update(&mut self, target: &Target, written: &DoUpdate) -> SqlResult<ConflictUpdate> {
         let (mut existing, mut excluded) = (Vec::new(), Vec::new());
         let (mut old_columns, mut new_columns) = (Vec::new(), Vec::new());
@@ -111,17 +205,9 @@ impl Binder<'_> {
         written: &DoUpdate,
         existing: &[(usize, ColumnId)],
     ) -> SqlResult<ValuesAndCondition> {
-        let mut relation = Relation::OneRow;
-        let mut values = self.assignments(target, &written.assignments, &mut relation)?;
+        let mut values = self.assignments(target, &written.assignments, None)?;
         self.need_update(&target.table, values.iter().map(|(position, _)| *position));
-        if !matches!(relation, Relation::OneRow) {
-            return Err(SqlError::unsupported("ON CONFLICT DO UPDATE SET (..) = (SELECT ..)"));
-        }
-        for (position, mut value) in self.generated_values(&target.table, existing)? {
-            with_values(&mut value, existing, &values);
-            values.retain(|(known, _)| *known != position);
-            values.push((position, value));
-        }
+        self.add_generated(target, existing, &mut values)?;
         let condition = match &written.selection {
             None => None,
             Some(condition) => Some(self.in_clause(Clause::Where, |binder| {
@@ -130,6 +216,31 @@ impl Binder<'_> {
             })?),
         };
         Ok((values, condition))
+    }
+}
+
+impl Binder<'_> {
+    /// Adds generated columns to what is set, of a row that has these columns before.
+    pub(super) fn add_generated(
+        &mut self,
+        target: &Target,
+        before: &[(usize, ColumnId)],
+        values: &mut Vec<(usize, Expression)>,
+    ) -> SqlResult<()> {
+        for (position, mut value) in self.generated_values(&target.table, before)? {
+            with_values(&mut value, before, values);
+            values.retain(|(known, _)| *known != position);
+            values.push((position, value));
+        }
+        Ok(())
+    }
+}
+
+/// The terms of a conjunction.
+fn conjuncts(condition: Expression) -> Vec<Expression> {
+    match condition.kind {
+        ExpressionKind::And(terms) => terms.into_iter().flat_map(conjuncts).collect(),
+        _ => vec![condition],
     }
 }
 

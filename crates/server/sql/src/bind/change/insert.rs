@@ -16,16 +16,16 @@ use crate::parse::Overriding;
 type Source = (Relation, Vec<(usize, ColumnId)>);
 
 /// The columns that are listed, by position, and the parts of them that are given.
-struct Listed<'i> {
+pub(super) struct Listed<'i> {
     /// An error: it is a column of a view that takes no value.
-    positions: Vec<SqlResult<usize>>,
+    pub(super) positions: Vec<SqlResult<usize>>,
     /// For each of them; none: all are given whole.
     elements: Vec<Option<Element>>,
     names: &'i [ObjectName],
 }
 
 impl Listed<'_> {
-    fn element(&self, index: usize) -> Option<&Element> {
+    pub(super) fn element(&self, index: usize) -> Option<&Element> {
         self.elements.get(index).and_then(Option::as_ref)
     }
 }
@@ -45,7 +45,8 @@ impl Binder<'_> {
         };
         let alias = insert.table_alias.as_ref().map(|alias| &alias.alias);
         let target = self.target(name, alias, "insert into")?;
-        let listed = self.listed_columns(&target, insert)?;
+        let elements = crate::parse::listed_elements(insert).unwrap_or_default();
+        let listed = self.listed_columns(&target, &insert.columns, elements)?;
         let overriding = crate::parse::overriding(insert);
         let (mut relation, mut values) = match &insert.source {
             None => (Relation::OneRow, Vec::new()),
@@ -80,7 +81,7 @@ impl Binder<'_> {
         relation = self.with_generated(&target, relation, &mut values)?;
         let conflict = match &insert.on {
             None => None,
-            Some(OnInsert::OnConflict(written)) => Some(self.conflict(&target, written)?),
+            Some(OnInsert::OnConflict(written)) => Some(self.conflict(&target, insert, written)?),
             Some(_) => {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"DUPLICATE\""));
             }
@@ -167,8 +168,12 @@ impl Binder<'_> {
     }
 
     /// The columns that are given values, by position: those that are listed, or all.
-    fn listed_columns<'i>(&mut self, target: &Target, insert: &'i Insert) -> SqlResult<Listed<'i>> {
-        let names = insert.columns.as_slice();
+    pub(super) fn listed_columns<'i>(
+        &mut self,
+        target: &Target,
+        names: &'i [ObjectName],
+        written: &[Expr],
+    ) -> SqlResult<Listed<'i>> {
         if names.is_empty() {
             let positions = match &target.view {
                 Some(view) => view.positions(),
@@ -176,7 +181,6 @@ impl Binder<'_> {
             };
             return Ok(Listed { positions, elements: Vec::new(), names });
         }
-        let written = crate::parse::listed_elements(insert).unwrap_or_default();
         let mut elements: Vec<Option<Element>> = Vec::with_capacity(written.len());
         let mut listed = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
@@ -296,7 +300,7 @@ impl Binder<'_> {
         Ok((Relation::Values { columns, rows: typed }, pairs))
     }
 
-    fn inserted_value(
+    pub(super) fn inserted_value(
         &mut self,
         target: &Target,
         position: usize,
@@ -344,7 +348,12 @@ impl Binder<'_> {
     }
 
     /// The columns that so many values are for.
-    fn given_columns(&self, listed: &Listed<'_>, values: usize, at: Option<u32>) -> SqlResult<Vec<usize>> {
+    pub(super) fn given_columns(
+        &self,
+        listed: &Listed<'_>,
+        values: usize,
+        at: Option<u32>,
+    ) -> SqlResult<Vec<usize>> {
         if values > listed.positions.len() {
             let message = "INSERT has more expressions than target columns";
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(at));

@@ -244,6 +244,7 @@ impl<'p> TreeBuilder<'p> {
                     ChangePlanKind::Insert { .. } => "Insert",
                     ChangePlanKind::Update { .. } => "Update",
                     ChangePlanKind::Delete { .. } => "Delete",
+                    ChangePlanKind::Merge { .. } => "Merge",
                 };
                 self.over(plan, format!("{word} on {}", change.table.name), &[&change.input])
             }

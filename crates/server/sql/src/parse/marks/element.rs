@@ -11,7 +11,7 @@ use super::{MARK, marked, overriding_words};
 /// Words that end a list of assignments.
 const AFTER_ASSIGNMENTS: [&str; 4] = ["where", "from", "returning", "when"];
 
-fn is_name(token: &Token) -> bool {
+pub(super) fn is_name(token: &Token) -> bool {
     matches!(token.kind, TokenKind::Word(_) | TokenKind::Quoted(_))
 }
 
@@ -27,7 +27,7 @@ fn change_of_level(token: &Token) -> i32 {
 }
 
 /// How many tokens there are before the first that `ends` at their own level, or before the end of that level.
-fn length_until(tokens: &[Token], ends: impl Fn(&[Token], usize) -> bool) -> usize {
+pub(super) fn length_until(tokens: &[Token], ends: impl Fn(&[Token], usize) -> bool) -> usize {
     let mut level = 0;
     for (at, token) in tokens.iter().enumerate() {
         if level == 0 && ends(tokens, at) {
@@ -147,7 +147,7 @@ pub(super) fn mark_columns(tokens: &[Token], result: &mut Vec<Token>) -> Option<
     Some(1 + open + 1 + length + 1 + taken.unwrap_or(0))
 }
 
-fn split_at_commas(list: &[Token]) -> Vec<&[Token]> {
+pub(super) fn split_at_commas(list: &[Token]) -> Vec<&[Token]> {
     let mut items = Vec::new();
     let mut rest = list;
     loop {
@@ -162,12 +162,18 @@ fn split_at_commas(list: &[Token]) -> Vec<&[Token]> {
 
 /// Of `SET a[1] = x`: the target and the value.
 pub(crate) fn assigned_element(value: &Expr) -> Option<(&Expr, &Expr)> {
-    let Expr::Function(call) = value else { return None };
-    let [ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else { return None };
+    let Expr::Function(call) = value else {
+        return None;
+    };
+    let [ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else {
+        return None;
+    };
     if name.value.strip_prefix(MARK) != Some("element") {
         return None;
     }
-    let FunctionArguments::List(list) = &call.args else { return None };
+    let FunctionArguments::List(list) = &call.args else {
+        return None;
+    };
     let [
         FunctionArg::Unnamed(FunctionArgExpr::Expr(target)),
         FunctionArg::Unnamed(FunctionArgExpr::Expr(value)),
@@ -180,7 +186,5 @@ pub(crate) fn assigned_element(value: &Expr) -> Option<(&Expr, &Expr)> {
 
 /// Of `INSERT INTO t (a[1], b)`: what is listed, if there is an element in it.
 pub(crate) fn listed_elements(insert: &Insert) -> Option<&[Expr]> {
-    let list = insert.partitioned.as_deref()?;
-    let at = list.iter().position(|item| super::is_mark(item, "elements"))?;
-    Some(&list[at + 1..])
+    super::after_mark(insert.partitioned.as_deref()?, "elements")
 }
