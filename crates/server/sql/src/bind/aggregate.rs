@@ -118,8 +118,27 @@ impl Binder<'_> {
         if fields.len() > 1 {
             self.record_fields.insert(id, fields);
         }
-        self.scope().sets.push((id, call));
+        let scope = self.scope();
+        scope.sets.push((id, call));
+        scope.set_position = position;
         Ok(Expression { kind: ExpressionKind::Column(id), of, position })
+    }
+
+    /// Binds what is not computed for each row, and may therefore have no function in it that returns a set.
+    pub(super) fn without_sets<T>(
+        &mut self,
+        message: &str,
+        body: impl FnOnce(&mut Self) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        let before = self.scope().sets.len();
+        let bound = body(self)?;
+        match self.scope().sets.get(before) {
+            None => Ok(bound),
+            Some(_) => {
+                let at = self.scope().set_position.take();
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(at))
+            }
+        }
     }
 
     /// The arguments of a call, and whether the last one is an array for a `VARIADIC` parameter.
@@ -176,7 +195,8 @@ impl Binder<'_> {
         };
         Ok(Some(match name {
             "coalesce" => {
-                let values = plain(self)?;
+                let message = "set-returning functions are not allowed in COALESCE";
+                let values = self.without_sets(message, plain)?;
                 let common = self.common_type_of(&values.iter().collect::<Vec<_>>(), "COALESCE")?;
                 let modifier = super::expression::common_modifier(&values.iter().collect::<Vec<_>>(), common);
                 let mut converted = Vec::with_capacity(values.len());
@@ -199,9 +219,7 @@ impl Binder<'_> {
             }
             "nullif" => {
                 let values = plain(self)?;
-                let Ok([left, right]) = <[Expression; 2]>::try_from(values) else {
-                    return Ok(None);
-                };
+                let Ok([left, right]) = <[Expression; 2]>::try_from(values) else { return Ok(None) };
                 let original = left.of;
                 let (left, right, equals) = self.equality(left, right, position)?;
                 let of = if original.oid == left.of.oid { original } else { left.of };
@@ -360,6 +378,17 @@ impl Binder<'_> {
                 return Err(SqlError::internal("an aggregate that is a cast"));
             }
         };
+        let is_ordered_set =
+            matches!(chosen.function.name.as_str(), "percentile_cont" | "percentile_disc" | "mode");
+        if is_ordered_set != !parts.within.is_empty() {
+            let message = match is_ordered_set {
+                true => format!("WITHIN GROUP is required for ordered-set aggregate {}", name.name),
+                false => {
+                    format!("{} is not an ordered-set aggregate, so it cannot have WITHIN GROUP", name.name)
+                }
+            };
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).at(position));
+        }
         if chosen.function.kind != FunctionKind::Aggregate {
             return Err(SqlError::unsupported(format!("function {} as an aggregate", name.name)).at(position));
         }

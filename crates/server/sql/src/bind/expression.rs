@@ -58,12 +58,8 @@ fn patterns(pattern: &Expr, is_any: bool) -> Option<(&Expr, bool)> {
         let inner = if let Expr::Nested(inner) = pattern { inner } else { pattern };
         return Some((inner, true));
     }
-    let Expr::Function(call) = pattern else {
-        return None;
-    };
-    let [ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else {
-        return None;
-    };
+    let Expr::Function(call) = pattern else { return None };
+    let [ObjectNamePart::Identifier(name)] = call.name.0.as_slice() else { return None };
     let is_any = match name.value.to_lowercase().as_str() {
         _ if name.quote_style.is_some() => return None,
         "all" => false,
@@ -262,9 +258,10 @@ impl Binder<'_> {
                 Ok(value)
             }
             Expr::Function(call) => self.function_call(call, position),
-            Expr::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref(), position)
-            }
+            Expr::Case { operand, conditions, else_result, .. } => self
+                .without_sets("set-returning functions are not allowed in CASE", |binder| {
+                    binder.case(operand.as_deref(), conditions, else_result.as_deref(), position)
+                }),
             Expr::Exists { subquery, negated } => {
                 let (relation, output) = self.subquery_of_expression(subquery)?;
                 let columns = output.iter().map(|column| column.column).collect();
@@ -521,9 +518,7 @@ impl Binder<'_> {
         }
         let mut subscripts = Vec::with_capacity(chain.len());
         for access in chain {
-            let AccessExpr::Subscript(subscript) = access else {
-                continue;
-            };
+            let AccessExpr::Subscript(subscript) = access else { continue };
             let index = |binder: &mut Self, expr: &Expr| -> SqlResult<Expression> {
                 let at = binder.position(expr);
                 let bound = binder.expression(expr)?;
@@ -858,9 +853,7 @@ impl Binder<'_> {
             let mut sides = (Vec::new(), Vec::new());
             for (left, right) in left.into_iter().zip(right) {
                 let compared = self.operator(None, name, Some(left), right, position)?;
-                let ExpressionKind::Call(call) = compared.kind else {
-                    continue;
-                };
+                let ExpressionKind::Call(call) = compared.kind else { continue };
                 let mut arguments = call.arguments.into_iter();
                 sides.0.extend(arguments.next());
                 sides.1.extend(arguments.next());
@@ -1394,9 +1387,7 @@ pub(super) fn common_modifier(expressions: &[&Expression], common: Oid) -> i32 {
     let mut modifiers = expressions
         .iter()
         .map(|expression| if expression.of.oid == common { Some(expression.of.modifier) } else { None });
-    let Some(Some(first)) = modifiers.next() else {
-        return -1;
-    };
+    let Some(Some(first)) = modifiers.next() else { return -1 };
     if modifiers.all(|modifier| modifier == Some(first)) { first } else { -1 }
 }
 

@@ -58,9 +58,7 @@ impl Binder<'_> {
             };
             whole = Some(next);
         }
-        let Some(whole) = whole else {
-            return Ok(Relation::OneRow);
-        };
+        let Some(whole) = whole else { return Ok(Relation::OneRow) };
         let scope = self.scope();
         scope.tables = whole.tables;
         scope.columns = whole.columns;
@@ -124,8 +122,18 @@ impl Binder<'_> {
             TableFactor::Table { name, alias, args: None, with_ordinality: false, sample: None, .. } => {
                 self.named_relation(name, alias.as_ref())
             }
+            TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. }
+                if crate::parse::is_rows_from(name) =>
+            {
+                self.rows_from(&args.args, *with_ordinality, alias.as_ref())
+            }
             TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
                 self.table_function(name, &args.args, *with_ordinality, alias.as_ref())
+            }
+            TableFactor::Function { name, args, with_ordinality, alias, .. }
+                if crate::parse::is_rows_from(name) =>
+            {
+                self.rows_from(args, *with_ordinality, alias.as_ref())
             }
             TableFactor::Function { name, args, with_ordinality, alias, .. } => {
                 self.table_function(name, args, *with_ordinality, alias.as_ref())
@@ -414,6 +422,15 @@ impl Binder<'_> {
     ) -> SqlResult<FromItem> {
         let position = self.position(name);
         let (schema, plain) = qualified(name);
+        let named;
+        let alias = match alias {
+            Some(unnamed) if crate::parse::is_columns_mark(&unnamed.name) => {
+                named =
+                    TableAlias { name: sqlparser::ast::Ident::with_quote('"', &plain), ..unnamed.clone() };
+                Some(&named)
+            }
+            alias => alias,
+        };
         if schema.is_none() && plain == "unnest" && arguments.len() > 1 {
             let expressions: Option<Vec<Expr>> = arguments
                 .iter()
@@ -427,7 +444,9 @@ impl Binder<'_> {
             }
         }
         let call = self.in_clause(Clause::From, |binder| {
-            let (bound, is_variadic) = binder.arguments(arguments, position)?;
+            let message = "set-returning functions must appear at top level of FROM";
+            let (bound, is_variadic) =
+                binder.without_sets(message, |binder| binder.arguments(arguments, position))?;
             binder.call(
                 &FunctionName { schema: schema.clone(), name: plain.clone() },
                 bound,
@@ -542,12 +561,78 @@ impl Binder<'_> {
         Ok(item)
     }
 
+    /// `ROWS FROM (f(..), g(..))`.
+    fn rows_from(
+        &mut self,
+        functions: &[FunctionArg],
+        has_ordinality: bool,
+        alias: Option<&TableAlias>,
+    ) -> SqlResult<FromItem> {
+        let mut calls = Vec::with_capacity(functions.len());
+        for function in functions {
+            let FunctionArg::Unnamed(sqlparser::ast::FunctionArgExpr::Expr(Expr::Function(call))) = function
+            else {
+                return Err(SqlError::unsupported("ROWS FROM of what is no function"));
+            };
+            calls.extend(self.row_source(call)?);
+        }
+        self.functions(calls, "", has_ordinality, alias)
+    }
+
+    /// One function of `ROWS FROM`, or several `unnest` for one with several arrays.
+    fn row_source(
+        &mut self,
+        call: &sqlparser::ast::Function,
+    ) -> SqlResult<Vec<(Call, Vec<(String, TypeReference)>)>> {
+        let position = self.position(&call.name);
+        let sqlparser::ast::FunctionArguments::List(list) = &call.args else {
+            return Err(SqlError::unsupported("ROWS FROM of this function").at(position));
+        };
+        let (schema, plain) = qualified(&call.name);
+        if schema.is_none() && plain == "unnest" && list.args.len() > 1 {
+            let array = |argument| match argument {
+                &FunctionArg::Unnamed(sqlparser::ast::FunctionArgExpr::Expr(ref array)) => Ok(array.clone()),
+                _ => Err(SqlError::unsupported("unnest of this argument").at(position)),
+            };
+            let arrays: Vec<Expr> = list.args.iter().map(array).collect::<SqlResult<_>>()?;
+            return self.unnest_calls(&arrays, None);
+        }
+        let chosen = self.in_clause(Clause::From, |binder| {
+            let message = "set-returning functions must appear at top level of FROM";
+            let (bound, is_variadic) =
+                binder.without_sets(message, |binder| binder.arguments(&list.args, position))?;
+            binder.call(&FunctionName { schema, name: plain.clone() }, bound, is_variadic, position)
+        })?;
+        let FunctionOrCast::Function(chosen) = chosen else {
+            return Err(SqlError::unsupported(format!("{plain} in ROWS FROM")).at(position));
+        };
+        let is_set = chosen.function.returns_set;
+        let is_known = chosen.function.kind == FunctionKind::Function
+            && !seawall_values::set_returning::takes_columns(&chosen.function.source);
+        if !is_known || (is_set && !has_set_implementation(&chosen.function)) {
+            return Err(not_there(&chosen.function).at(position));
+        }
+        let call =
+            Call { function: chosen.function, arguments: chosen.arguments, written: Written::Function };
+        let outputs = self.function_columns(&call, chosen.result, &plain, None, position)?;
+        Ok(vec![(call, outputs)])
+    }
+
     fn unnest(
         &mut self,
         arrays: &[Expr],
         has_ordinality: bool,
         alias: Option<&TableAlias>,
     ) -> SqlResult<FromItem> {
+        let calls = self.unnest_calls(arrays, alias)?;
+        self.functions(calls, "unnest", has_ordinality, alias)
+    }
+
+    fn unnest_calls(
+        &mut self,
+        arrays: &[Expr],
+        alias: Option<&TableAlias>,
+    ) -> SqlResult<Vec<(Call, Vec<(String, TypeReference)>)>> {
         let mut calls = Vec::with_capacity(arrays.len());
         for array in arrays {
             let position = self.position(array);
@@ -570,7 +655,7 @@ impl Binder<'_> {
             };
             calls.push((call, outputs));
         }
-        self.functions(calls, "unnest", has_ordinality, alias)
+        Ok(calls)
     }
 
     /// A function that returns one value is a table of one row.
@@ -637,7 +722,16 @@ impl Binder<'_> {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"JOIN\""));
             }
         };
-        let right = self.beside(&left, |binder| binder.factor(&join.relation))?;
+        // Rows of the right side that have no match are in the result, too: they cannot depend on those of the left one.
+        let right = match kind {
+            JoinKind::Right | JoinKind::Full => {
+                let tables = left.tables.iter().cloned();
+                let hidden = tables.map(|table| ScopeTable { is_visible: false, ..table }).collect();
+                let hidden = FromItem { relation: Relation::OneRow, tables: hidden, columns: Vec::new() };
+                self.beside(&hidden, |binder| binder.factor(&join.relation))?
+            }
+            _ => self.beside(&left, |binder| binder.factor(&join.relation))?,
+        };
         self.check_aliases(&left.tables, &right.tables)?;
         match constraint {
             JoinConstraint::None => Ok(joined(kind, left, right, always())),

@@ -157,6 +157,8 @@ pub(crate) struct Scope {
     pub(crate) named_windows: Vec<(String, sqlparser::ast::WindowSpec)>,
     /// Set-returning functions of this query so far: level of nesting, column and call.
     pub(crate) sets: Vec<(ColumnId, Call)>,
+    /// Where the last of them is.
+    pub(crate) set_position: Option<u32>,
     /// Whether an aggregate's arguments are being bound.
     pub(crate) is_in_aggregate: bool,
     /// Whether the arguments of a window function are being bound.

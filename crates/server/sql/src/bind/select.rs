@@ -904,6 +904,11 @@ impl Binder<'_> {
                 Some(quantity) => self.row_count(quantity, Clause::Limit)?,
                 None => constant(Datum::Int8(1), oid::INT8),
             });
+            let skips = |lock: &LockClause| lock.nonblock == Some(NonBlock::SkipLocked);
+            if fetch.with_ties && around.locks.iter().any(skips) {
+                let message = "SKIP LOCKED and WITH TIES options cannot be used together";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+            }
             if fetch.with_ties {
                 if keys.is_empty() {
                     let message = "WITH TIES cannot be specified without ORDER BY clause";

@@ -70,7 +70,8 @@ impl Binder<'_> {
             );
         }
         self.scope().is_in_window = true;
-        let bound = self.windowed_call(name, call, list, position);
+        let message = "window function calls cannot contain set-returning function calls";
+        let bound = self.without_sets(message, |binder| binder.windowed_call(name, call, list, position));
         self.scope().is_in_window = false;
         let bound = bound?;
         let spec = self.window_spec(over, position)?;

@@ -1,7 +1,7 @@
 //! `WITH`.
 
 use seawall_values::{SqlError, SqlResult, SqlState, TypeReference};
-use sqlparser::ast::{Cte, SetExpr, SetOperator as Written, SetQuantifier, With};
+use sqlparser::ast::{Cte, Query, SetExpr, SetOperator as Written, SetQuantifier, With};
 
 use super::Binder;
 use super::expression::folded;
@@ -70,6 +70,17 @@ impl Binder<'_> {
         if matches!(*cte.query.body, SetExpr::Merge(_)) {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "MERGE not supported in WITH query")
                 .at(self.text.position(cte.alias.name.span.start)));
+        }
+        let changes = |query: &Query| {
+            matches!(*query.body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
+        };
+        let inner = cte.query.with.iter().flat_map(|with| &with.cte_tables);
+        let is_inside = !self.scopes.is_empty() && changes(&cte.query);
+        let wrong = inner.filter(|inner| changes(&inner.query)).chain(is_inside.then_some(cte)).next();
+        if let Some(wrong) = wrong {
+            let message = "WITH clause containing a data-modifying statement must be at the top level";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .at(self.text.position(wrong.alias.name.span.start)));
         }
         let is_changing =
             matches!(*cte.query.body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_));

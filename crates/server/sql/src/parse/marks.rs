@@ -3,6 +3,8 @@
 //! * `FOR NO KEY UPDATE OF a, b` becomes `FOR UPDATE OF "<mark>no key update".a.b`.
 //! * `INSERT INTO t (a) OVERRIDING SYSTEM VALUE` becomes `INSERT INTO t (a) PARTITION ("<mark>system")`.
 //! * `THEN INSERT DEFAULT VALUES` of `MERGE` becomes `THEN INSERT ("<mark>defaults") VALUES (0)`.
+//! * `f(1) AS (a integer)` becomes `f(1) AS "<mark>columns" (a integer)`.
+//! * `ROWS FROM (f(1), g(2))` becomes `"<mark>rows from"(f(1), g(2))`.
 //! * `USING (a) AS x` becomes `USING (a, "<mark>as", x)`.
 //! * `GROUP BY DISTINCT a` becomes `GROUP BY "<mark>distinct", a`, `SELECT UNION ..` becomes `SELECT "<mark>nothing" UNION ..`.
 //! * `UNBOUNDED FOLLOWING EXCLUDE TIES` becomes `"<mark>ties unbounded following" FOLLOWING`,
@@ -27,7 +29,7 @@ const MARK: char = '\0';
 /// Replaces clauses in the tokens of a statement.
 pub(super) fn marked(tokens: Vec<Token>) -> Vec<Token> {
     let is_concerned = |token: &Token| {
-        ["for", "exclude", "overriding", "group", "set", "into", "then", "using", "conflict"]
+        ["for", "exclude", "overriding", "group", "set", "into", "then", "using", "conflict", "rows", "as"]
             .iter()
             .any(|word| token.kind.is_word(word))
     };
@@ -47,6 +49,8 @@ pub(super) fn marked(tokens: Vec<Token>) -> Vec<Token> {
             .or_else(|| element::mark_columns(rest, &mut result))
             .or_else(|| mark_defaults(rest, &mut result))
             .or_else(|| mark_using(rest, &mut result))
+            .or_else(|| mark_rows_from(rest, &mut result))
+            .or_else(|| mark_column_definitions(rest, &mut result))
             .or_else(|| conflict::mark_inference(rest, &mut result));
         if taken.is_none() {
             result.push(token.clone());
@@ -173,11 +177,49 @@ fn mark_nothing(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
     Some(1)
 }
 
+/// At `AS (a integer)` of a function in `FROM`.
+fn mark_column_definitions(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
+    let [word, open, name, of, ..] = tokens else { return None };
+    let is_name = |token: &Token| matches!(token.kind, TokenKind::Word(_) | TokenKind::Quoted(_));
+    let is_query = ["select", "with", "values", "table", "insert", "update", "delete", "merge"]
+        .iter()
+        .any(|word| name.kind.is_word(word));
+    let is_definition = word.kind.is_word("as")
+        && open.kind.is_character('(')
+        && is_name(name)
+        && is_name(of)
+        && !is_query
+        && result.last().is_some_and(|token| token.kind.is_character(')'));
+    if !is_definition {
+        return None;
+    }
+    result.push(word.clone());
+    result.push(Token { kind: TokenKind::Quoted(format!("{MARK}columns")), ..word.clone() });
+    Some(1)
+}
+
+/// Whether an alias only stands before definitions of columns.
+pub(crate) fn is_columns_mark(alias: &sqlparser::ast::Ident) -> bool {
+    alias.value.strip_prefix(MARK) == Some("columns")
+}
+
+/// At `ROWS FROM (..)`.
+fn mark_rows_from(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
+    if !begins_with(tokens, &["rows", "from"]) || !tokens.get(2)?.kind.is_character('(') {
+        return None;
+    }
+    result.push(Token { kind: TokenKind::Quoted(format!("{MARK}rows from")), ..tokens[0].clone() });
+    Some(2)
+}
+
+/// Whether a function stands for `ROWS FROM`.
+pub(crate) fn is_rows_from(name: &sqlparser::ast::ObjectName) -> bool {
+    is_marked_name(name, "rows from")
+}
+
 /// At `USING (a, b) AS x` of a join.
 fn mark_using(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
-    let [using, open, ..] = tokens else {
-        return None;
-    };
+    let [using, open, ..] = tokens else { return None };
     if !using.kind.is_word("using") || !open.kind.is_character('(') {
         return None;
     }
@@ -185,9 +227,7 @@ fn mark_using(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
         matches!(token.kind, TokenKind::Word(_) | TokenKind::Quoted(_)) || token.kind.is_character(',')
     };
     let length = tokens[2..].iter().position(|token| !is_listed(token))?;
-    let [close, word, alias, ..] = &tokens[2 + length..] else {
-        return None;
-    };
+    let [close, word, alias, ..] = &tokens[2 + length..] else { return None };
     let is_alias = matches!(alias.kind, TokenKind::Word(_) | TokenKind::Quoted(_));
     if !close.kind.is_character(')') || !word.kind.is_word("as") || !is_alias {
         return None;
@@ -352,9 +392,7 @@ pub(crate) fn unmarked_frame(frame: &WindowFrame) -> WindowFrame {
 
 /// The mark of a bound, and the offset before it.
 fn mark_of(bound: &WindowFrameBound) -> Option<(&str, Option<&Expr>)> {
-    let WindowFrameBound::Following(Some(expr)) = bound else {
-        return None;
-    };
+    let WindowFrameBound::Following(Some(expr)) = bound else { return None };
     match &**expr {
         Expr::Identifier(ident) => Some((ident.value.strip_prefix(MARK)?, None)),
         Expr::BinaryOp { left, op: BinaryOperator::Or, right } => match &**right {

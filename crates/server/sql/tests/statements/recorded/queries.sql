@@ -161,3 +161,35 @@ select n, n * 7919 % 1000 as k from generate_series(1, 5000) n order by n * 7919
 select n % 3 as k, n from generate_series(1, 1000) n order by n % 3, n desc limit 40 offset 33
 
 select n from generate_series(1, 300) n order by -n limit 3
+
+select case when a > 1 then generate_series(1, 2) end from outer_rows
+
+select coalesce(generate_series(1, 2), a) from outer_rows
+
+select * from generate_series(1, generate_series(1, 2))
+
+select min(generate_series(1, 3)) over () from outer_rows
+
+select * from (with w as (delete from outer_rows returning a) select * from w) s
+
+with w as (with i as (delete from outer_rows returning a) select * from i) select * from w
+
+select a from outer_rows order by a fetch first 1 row with ties for update skip locked
+
+select percentile_cont(0.5, 0.5), 1 from outer_rows
+
+select sum(1) within group (order by a) from outer_rows
+
+select * from rows from (generate_series(1, 3), generate_series(10, 11)) as z(a, b)
+
+select * from rows from (generate_series(1, 2), unnest(array['a', 'b', 'c'], array[true]), upper('x')) with ordinality
+
+select o.a, z.* from outer_rows o, rows from (generate_series(1, o.a), abs(-7)) z where o.a < 3 order by 1, 2
+
+select z.a from rows from (generate_series(1, 3)) as z(a) where a > 1
+
+select * from json_to_recordset('[{"x": 1, "y": "a"}]') as (x int, y text)
+
+select json_to_record.x from json_to_record('{"x": 1, "y": "a"}') as (x int, y text)
+
+with v(a) as (values (1)) select * from v
