@@ -430,9 +430,10 @@ impl Session {
         self.end_cursors(false);
         let Some(open) = self.open.take() else { return Ok(Ended::RolledBack) };
         let result = match open.engine {
-            Some(transaction) => {
-                in_order(transaction, open.isolation, |transaction| transaction.prepare(gid))
-            }
+            Some(mut transaction) => transaction
+                .set_owner(&self.user)
+                .sql()
+                .and_then(|()| in_order(transaction, open.isolation, |transaction| transaction.prepare(gid))),
             None => Ok(()),
         };
         match &result {
@@ -450,10 +451,27 @@ impl Session {
             let message = format!("{statement} cannot run inside a transaction block");
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
+        self.check_may_decide(gid)?;
         let decided = match is_commit {
             true => self.engine.two_phase().commit(gid),
             false => self.engine.two_phase().rollback(gid),
         };
         decided.map(|_| ()).sql()
+    }
+
+    /// `42501` unless the user is a superuser, or has prepared the transaction.
+    fn check_may_decide(&self, gid: &str) -> SqlResult<()> {
+        if self.asker.is_superuser {
+            return Ok(());
+        }
+        let in_doubt = self.engine.two_phase().in_doubt().sql()?;
+        match in_doubt.iter().find(|prepared| prepared.gid == gid) {
+            Some(prepared) if *prepared.owner != *self.user => {
+                let message = "permission denied to finish prepared transaction";
+                Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+                    .with_hint("Must be superuser or the user that prepared the transaction."))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -352,6 +352,28 @@ select count(*) > 0 from pg_authid
 
 select count(*) > 0 from pg_roles
 
+begin; insert into orders values (51); prepare transaction 'of clerk'
+
+reset role
+
+begin; insert into orders values (52); prepare transaction 'of postgres'
+
+select gid, owner, pg_has_role('clerk', owner, 'member') from pg_prepared_xacts order by gid
+
+set role clerk
+
+commit prepared 'of postgres'
+
+rollback prepared 'of postgres'
+
+rollback prepared 'of clerk'
+
+reset role
+
+commit prepared 'of postgres'
+
+set role clerk
+
 create schema clerks
 
 create role another
