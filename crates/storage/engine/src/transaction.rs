@@ -44,6 +44,7 @@ use std::sync::Arc;
 use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_types::{Lsn, TableId};
 
+use self::parts::Parts;
 use crate::catalog::{self, OpenObject, Storage, Table};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -60,7 +61,6 @@ use crate::transaction::lock_table::LockRefused;
 use crate::transaction::lock_wait::LockPatience;
 use crate::transaction::locked_rows::LockedRows;
 use crate::transaction::memory::{LOCK_BYTES, MemoryShare, bytes};
-use crate::transaction::parts::Parts;
 use crate::transaction::read_item::ReadItem;
 use crate::transaction::read_set::ReadSet;
 use crate::transaction::read_snapshot::ReadSnapshot;

@@ -169,7 +169,7 @@ fn of_change<'r>(change: &'r Change, visit: &mut dyn FnMut(&'r Expression)) {
     change.checks.iter().for_each(|(_, check)| visit(check));
     match &change.kind {
         ChangeKind::Insert { conflict: Some(conflict), .. } => {
-            for update in &conflict.update {
+            if let Some(update) = &conflict.update {
                 update.values.iter().for_each(|(_, value)| visit(value));
                 update.condition.iter().for_each(&mut *visit);
             }

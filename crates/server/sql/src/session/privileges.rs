@@ -8,7 +8,7 @@ use std::sync::Arc;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::Session;
-use crate::algebra::{Expression, ExpressionKind, Query, Relation};
+use crate::algebra::{Expression, ExpressionKind, MergeAction, MergeClause, Query, Relation};
 use crate::bind::NeededPrivileges;
 use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_CLASS, PG_DATABASE};
 use crate::catalog::{heading, is_secret, oid_of};
@@ -225,9 +225,12 @@ fn add_used(relation: &Relation, used: &mut Columns) {
             let values = match &change.kind {
                 crate::algebra::ChangeKind::Insert { values, .. }
                 | crate::algebra::ChangeKind::Update { values, .. } => &values[..],
-                crate::algebra::ChangeKind::Delete { .. } => &[],
+                crate::algebra::ChangeKind::Delete { .. } | crate::algebra::ChangeKind::Merge { .. } => &[],
             };
             used.extend(values.iter().map(|(_, column)| *column));
+            if let crate::algebra::ChangeKind::Merge { clauses, .. } = &change.kind {
+                clauses.iter().for_each(|clause| add_used_by_clause(clause, used));
+            }
         }
         _ => {
             used.extend(walk::used_here(relation));
@@ -235,6 +238,13 @@ fn add_used(relation: &Relation, used: &mut Columns) {
         }
     }
     walk::inputs(relation, &mut |input| add_used(input, used));
+}
+
+fn add_used_by_clause(clause: &MergeClause, used: &mut Columns) {
+    clause.condition.iter().for_each(|condition| add_used_by(condition, used));
+    if let MergeAction::Insert(values) | MergeAction::Update(values) = &clause.action {
+        values.iter().for_each(|(_, value)| add_used_by(value, used));
+    }
 }
 
 fn add_used_by(expression: &Expression, used: &mut Columns) {

@@ -94,15 +94,7 @@ impl TestDatabase {
         TestDatabase::with(Options::default())
     }
 
-    /// One whose transactions take little memory.
-    pub(crate) fn small() -> TestDatabase {
-        TestDatabase::with(Options::default().with(|options| {
-            options.memory.transaction_bytes = 2 << 20;
-            options.memory.memtable_bytes = 8 << 20;
-        }))
-    }
-
-    fn with(options: Options) -> TestDatabase {
+    pub(crate) fn with(options: Options) -> TestDatabase {
         let directory = tempfile::tempdir().expect("a directory");
         let engine = Database::open(directory.path(), options).expect("a database");
         TestDatabase { database: SqlDatabase::new(engine).expect("SQL"), _directory: directory }

@@ -254,9 +254,19 @@ fn copy_takes_the_rows_that_meet_its_condition() {
 
 /// A load that is larger than the memory of its transaction.
 mod large {
+    use seawall_engine::Options;
+
     use super::client::{Client, TestDatabase};
 
     const ROWS: u32 = 30_000;
+
+    /// A database whose transactions take little memory.
+    fn small() -> TestDatabase {
+        TestDatabase::with(Options::default().with(|options| {
+            options.memory.transaction_bytes = 2 << 20;
+            options.memory.memtable_bytes = 8 << 20;
+        }))
+    }
 
     /// The data of `COPY`, in pieces that end anywhere.
     fn load(client: &mut Client, copy: &str, first: u32) -> Vec<String> {
@@ -273,7 +283,7 @@ mod large {
 
     #[test]
     fn it_goes_into_new_tables_old_ones_and_those_with_rows_and_keys() {
-        let database = TestDatabase::small();
+        let database = small();
         let (mut client, mut other) = (database.connect(), database.connect());
         // Created, truncated or there before; with a key and an index.
         for create in [
@@ -315,7 +325,7 @@ mod large {
 
     #[test]
     fn what_is_there_once_stays_so_and_a_rollback_leaves_nothing() {
-        let database = TestDatabase::small();
+        let database = small();
         let mut client = database.connect();
         client.run("create table t (a int primary key, b int, s text); insert into t values (29000, 0, 'x')");
         let refused = "ERROR 23505: duplicate key value violates unique constraint \"t_pkey\"";
