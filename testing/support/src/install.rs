@@ -1,5 +1,6 @@
 //! Programs and packages of others that tests install where `SEAWALL_TEST_INSTALL=1` asks for it.
 
+use std::fs::OpenOptions;
 use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -33,7 +34,7 @@ fn locked(file: &Path) -> std::io::Result<std::fs::File> {
     let mut hasher = DefaultHasher::new();
     file.hash(&mut hasher);
     let name = format!("seawall-install-{:016x}.lock", hasher.finish());
-    let lock = std::fs::File::create(std::env::temp_dir().join(name))?;
+    let lock = OpenOptions::new().create(true).append(true).open(std::env::temp_dir().join(name))?;
     lock.lock()?;
     Ok(lock)
 }

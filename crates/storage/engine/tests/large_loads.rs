@@ -153,8 +153,8 @@ fn key_of(random: &mut SeededRandom) -> Vec<u8> {
 fn a_transaction_reads_what_it_has_logged_and_returns_to_its_savepoints() {
     type Saved = (Savepoint, BTreeMap<Vec<u8>, Vec<u8>>);
     for seed in 0..12 {
-        let isolation =
-            [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable][seed as usize % 3];
+        let isolation = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable]
+            [usize::try_from(seed % 3).unwrap()];
         let database = open(&SimulatedDisk::new(seed)).unwrap();
         let mut random = SeededRandom::new(seed);
         let mut transaction = begin(&database, isolation);

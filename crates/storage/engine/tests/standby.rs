@@ -12,10 +12,12 @@ use seawall_engine::{
 use seawall_simulation::{Operation, PowerLoss, SeededRandom, SimulatedDisk, seeds};
 use seawall_types::TimelineId;
 
+type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// All tables with their rows, and what is in doubt.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct State {
-    tables: BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>>,
+    tables: BTreeMap<String, Rows>,
     in_doubt: Vec<String>,
 }
 
@@ -262,7 +264,7 @@ fn run(seed: u64) {
             pair.write();
         }
         pair.catch_up();
-        drop(pair.standby.standby().unwrap().checkpoint().unwrap());
+        pair.standby.standby().unwrap().checkpoint().unwrap();
         for (name, rows) in &before.tables {
             let table = snapshot.table(name).unwrap();
             let now = snapshot.range::<&[u8]>(&table, ..).map(Result::unwrap);

@@ -380,7 +380,7 @@ impl Binder<'_> {
         };
         let is_ordered_set =
             matches!(chosen.function.name.as_str(), "percentile_cont" | "percentile_disc" | "mode");
-        if is_ordered_set != !parts.within.is_empty() {
+        if is_ordered_set == parts.within.is_empty() {
             let message = match is_ordered_set {
                 true => format!("WITHIN GROUP is required for ordered-set aggregate {}", name.name),
                 false => {

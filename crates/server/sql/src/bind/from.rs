@@ -24,6 +24,9 @@ pub(super) struct FromItem {
     pub(super) columns: Vec<ScopeColumn>,
 }
 
+/// A function in FROM, and the columns of its rows.
+type CalledRows = (Call, Vec<(String, TypeReference)>);
+
 impl FromItem {
     pub(super) fn of_table(relation: Relation, table: ScopeTable) -> FromItem {
         FromItem { relation, columns: table.columns.clone(), tables: vec![table] }
@@ -530,7 +533,7 @@ impl Binder<'_> {
 
     fn functions(
         &mut self,
-        calls: Vec<(Call, Vec<(String, TypeReference)>)>,
+        calls: Vec<CalledRows>,
         name: &str,
         has_ordinality: bool,
         alias: Option<&TableAlias>,
@@ -580,10 +583,7 @@ impl Binder<'_> {
     }
 
     /// One function of `ROWS FROM`, or several `unnest` for one with several arrays.
-    fn row_source(
-        &mut self,
-        call: &sqlparser::ast::Function,
-    ) -> SqlResult<Vec<(Call, Vec<(String, TypeReference)>)>> {
+    fn row_source(&mut self, call: &sqlparser::ast::Function) -> SqlResult<Vec<CalledRows>> {
         let position = self.position(&call.name);
         let sqlparser::ast::FunctionArguments::List(list) = &call.args else {
             return Err(SqlError::unsupported("ROWS FROM of this function").at(position));
@@ -628,11 +628,7 @@ impl Binder<'_> {
         self.functions(calls, "unnest", has_ordinality, alias)
     }
 
-    fn unnest_calls(
-        &mut self,
-        arrays: &[Expr],
-        alias: Option<&TableAlias>,
-    ) -> SqlResult<Vec<(Call, Vec<(String, TypeReference)>)>> {
+    fn unnest_calls(&mut self, arrays: &[Expr], alias: Option<&TableAlias>) -> SqlResult<Vec<CalledRows>> {
         let mut calls = Vec::with_capacity(arrays.len());
         for array in arrays {
             let position = self.position(array);

@@ -206,10 +206,11 @@ impl Binder<'_> {
             let is_of_table = position.ok_or_else(|| name.unwrap_or_default());
             target.columns.push(ViewColumn { name: column.name.clone(), is_of_table });
         }
-        if verb.event != "DELETE" && target.columns.iter().all(|column| column.is_of_table.is_err()) {
-            if let Some(level) = target.levels.first() {
-                return Err(verb.refused(&level.view, "that have no updatable columns"));
-            }
+        if verb.event != "DELETE"
+            && target.columns.iter().all(|column| column.is_of_table.is_err())
+            && let Some(level) = target.levels.first()
+        {
+            return Err(verb.refused(&level.view, "that have no updatable columns"));
         }
         Ok((table, target))
     }

@@ -117,7 +117,7 @@ pub(super) fn mark_columns(tokens: &[Token], result: &mut Vec<Token>) -> Option<
         item.first().is_some_and(is_name)
             && item.get(1).is_none_or(|second| second.kind.is_character('[') || second.kind.is_character('.'))
     };
-    if !items.iter().all(|item| is_item(item))
+    if !items.iter().all(is_item)
         || !items.iter().any(|item| item.iter().any(|token| token.kind.is_character('[')))
     {
         return None;

@@ -46,7 +46,7 @@ pub(crate) fn column_statistics<'v>(
     let mut statistics = ColumnStatistics {
         of,
         null_fraction: if counts.sampled > 0.0 { counts.nulls / counts.sampled } else { 0.0 },
-        average_width: if not_null > 0.0 { (width as f64 / not_null) as i32 } else { 0 },
+        average_width: if not_null > 0.0 { saturated(width as f64 / not_null) } else { 0 },
         distinct: 0.0,
         common: Vec::new(),
         histogram: Vec::new(),
@@ -168,6 +168,12 @@ fn histogram(runs: &[&Run<'_>], target: usize) -> Vec<Datum> {
         histogram.extend(current.cloned());
     }
     histogram
+}
+
+/// A whole number near this one.
+#[expect(clippy::cast_possible_truncation, reason = "the cast of a float saturates")]
+fn saturated(value: f64) -> i32 {
+    value as i32
 }
 
 #[cfg(test)]

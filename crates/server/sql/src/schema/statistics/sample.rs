@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn the_memory_is_limited() {
         let mut sample = Sample::new(30_000, 64 << 10);
-        let text = Datum::text(&"x".repeat(1_000));
+        let text = Datum::text("x".repeat(1_000));
         (0..10_000).for_each(|_| sample.push(std::slice::from_ref(&text)));
         assert!(sample.bytes <= (64 << 10) + 3_000, "{}", sample.bytes);
         assert!(sample.len() > 20);

@@ -193,7 +193,7 @@ impl Source for StoreSource<'_> {
 
     fn statistics(&mut self, relation: Oid) -> SqlResult<Statistics> {
         let known = self.store.statistics(self.transaction, relation)?;
-        let rows = known.map(|known| known.rows.max(0.0) as u64);
+        let rows = known.map(|known| whole(known.rows));
         Ok(Statistics { rows, ..self.session.statistics(relation) })
     }
 
@@ -204,4 +204,10 @@ impl Source for StoreSource<'_> {
     fn transaction_number(&mut self, is_assigned: bool) -> SqlResult<Option<u64>> {
         Ok(self.session.transaction_number(is_assigned))
     }
+}
+
+/// A count that was estimated, as a whole number.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast of a float saturates")]
+fn whole(rows: f64) -> u64 {
+    rows as u64
 }

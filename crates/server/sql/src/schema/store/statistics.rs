@@ -60,7 +60,7 @@ impl SchemaStore {
         table: Oid,
     ) -> SqlResult<Option<Arc<TableStatistics>>> {
         let store = &self.statistics;
-        let Some(bytes) = transaction.get(&store.table, &table.to_be_bytes()).sql()? else { return Ok(None) };
+        let Some(bytes) = transaction.get(&store.table, table.to_be_bytes()).sql()? else { return Ok(None) };
         let version = version_of(&bytes)?;
         if let Some((known, _)) = store.decoded.get(&version) {
             return Ok(Some(known));
@@ -81,13 +81,13 @@ impl SchemaStore {
         statistics: TableStatistics,
     ) -> SqlResult<()> {
         let statistics = TableStatistics { version: self.new_version()?, ..statistics };
-        transaction.put(&self.statistics.table, &table.to_be_bytes(), &encode(&statistics)?).sql()
+        transaction.put(&self.statistics.table, table.to_be_bytes(), &encode(&statistics)?).sql()
     }
 
     pub(super) fn remove_statistics(&self, transaction: &mut Transaction, table: Oid) -> SqlResult<()> {
         let key = table.to_be_bytes();
-        match transaction.get(&self.statistics.table, &key).sql()? {
-            Some(_) => transaction.delete(&self.statistics.table, &key).sql(),
+        match transaction.get(&self.statistics.table, key).sql()? {
+            Some(_) => transaction.delete(&self.statistics.table, key).sql(),
             None => Ok(()),
         }
     }

@@ -260,11 +260,13 @@ struct Crowd {
     members: Vec<Member>,
 }
 
+type Waiting = std::thread::JoinHandle<Result<Acquired, LockRefused>>;
+
 struct Member {
     session: Arc<LockSession>,
     held: Vec<LockTag>,
     /// The call that waits.
-    waiting: Option<(LockTag, LockMode, std::thread::JoinHandle<Result<Acquired, LockRefused>>)>,
+    waiting: Option<(LockTag, LockMode, Waiting)>,
 }
 
 /// Holders and requests of each lock, as a plain list.

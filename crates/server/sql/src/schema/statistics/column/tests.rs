@@ -26,7 +26,7 @@ fn values_that_are_few_are_all_common() {
 /// `select 'x' || n % 3 from generate_series(1, 1000) n`
 #[test]
 fn the_most_common_value_is_first() {
-    let found = statistics(oid::TEXT, (1..=1_000).map(|number| Datum::text(&format!("x{}", number % 3))));
+    let found = statistics(oid::TEXT, (1..=1_000).map(|number| Datum::text(format!("x{}", number % 3))));
     assert_eq!((found.average_width, found.distinct), (3, 3.0));
     let shown: Vec<String> =
         found.common.iter().map(|(value, share)| format!("{value:?} {share:.3}")).collect();
