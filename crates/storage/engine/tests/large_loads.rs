@@ -343,6 +343,31 @@ fn a_scan_under_way_meets_no_row_that_its_transaction_logs_later() {
     println!("{met} rows, cancelled: {cancelled}");
 }
 
+/// Also one that was opened before the first part was logged, whatever checkpoints merge meanwhile.
+#[test]
+fn a_scan_of_few_rows_meets_no_row_of_a_part_that_is_logged_later() {
+    let database = open(&SimulatedDisk::new(1)).unwrap();
+    let mut transaction = begin(&database, Isolation::ReadCommitted);
+    let table = transaction.create_table("t").unwrap();
+    for row in 0..10_u32 {
+        transaction.put(&table, row.to_be_bytes(), value(row)).unwrap();
+    }
+    let mut scan = transaction.open_scan::<&[u8]>(&table, .., Direction::Forward).unwrap();
+    for row in 10..10 + ROWS {
+        transaction.put(&table, row.to_be_bytes(), value(row)).unwrap();
+    }
+    database.checkpoint().unwrap();
+    let mut met = 0;
+    while let Some(row) = scan.next_row().transpose() {
+        match row {
+            Ok(_) => met += 1,
+            Err(Error::SnapshotCancelled { .. }) => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(met, 10);
+}
+
 #[test]
 fn a_load_needs_no_memory_for_snapshots_however_many_checkpoints_end_meanwhile() {
     let database = open(&SimulatedDisk::new(1)).unwrap();

@@ -30,10 +30,10 @@ impl Loads {
         self.loading.lock().contains(&storage)
     }
 
-    /// A transaction fills a storage that nobody else knows of.
-    pub(crate) fn begun_in_private(&self, storage: TableId) {
+    /// A transaction fills a storage that nobody else knows of, and may have scanned it at a snapshot before.
+    pub(crate) fn begun_in_private(&self, storage: TableId, scanned_at: Option<Lsn>) {
         self.loading.lock().insert(storage);
-        self.private.lock().insert(storage, None);
+        self.private.lock().insert(storage, scanned_at);
     }
 
     /// Its transaction scans the rows at a snapshot.

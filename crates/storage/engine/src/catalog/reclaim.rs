@@ -54,6 +54,11 @@ impl Engine {
         // A storage that was loaded in bulk is entered twice if its table is dropped: the drop is what counts.
         waiting.sort_unstable_by_key(|(storage, dropped)| (*storage, std::cmp::Reverse(*dropped)));
         waiting.dedup_by_key(|(storage, _)| *storage);
+        if self.log.received().is_some() {
+            // A load of the primary lists the storage that it fills, and no more than that is known of it here: storages are
+            // cut out once this server writes the log itself.
+            return Ok(Vec::new());
+        }
         let unseen = |dropped: Lsn| dropped <= frozen.end && dropped <= horizon;
         let mut wanted = Vec::new();
         for (storage, dropped) in waiting.iter().filter(|(_, dropped)| unseen(*dropped)) {

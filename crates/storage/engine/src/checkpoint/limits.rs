@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use seawall_types::Lsn;
+
 use crate::catalog::dropped_tables;
 use crate::checkpoint::statistics::Trigger;
 use crate::engine::Engine;
@@ -23,7 +25,7 @@ impl Engine {
         if active >= limit {
             return Some(Trigger::MemtableFull);
         }
-        if self.redo.log_bytes(self.appended()) >= self.options.checkpoint.log_bytes {
+        if self.redo.log_bytes(self.end_to_recover()) >= self.options.checkpoint.log_bytes {
             return Some(Trigger::LogVolume);
         }
         self.pacing.is_checkpoint_due().then_some(Trigger::RecoveryTarget)
@@ -36,10 +38,18 @@ impl Engine {
         rows.saturating_add(written_out).saturating_add(self.view().prepared.bytes())
     }
 
+    /// Where the log ends that a checkpoint can pass: what was received and is not applied yet does not count.
+    fn end_to_recover(&self) -> Lsn {
+        match self.log.received() {
+            Some(_) => self.queue.last_entered(),
+            None => self.appended(),
+        }
+    }
+
     /// What a recovery would have to replay now.
     pub(crate) fn redo_length(&self) -> RedoLength {
         let rows = self.queue.logged_rows().saturating_sub(self.pacing.rows_at_redo());
-        RedoLength { rows, bytes: self.redo.log_bytes(self.appended()) }
+        RedoLength { rows, bytes: self.redo.log_bytes(self.end_to_recover()) }
     }
 
     /// `Interval`, if it is over and there is something to merge, or a dropped table to cut out that a snapshot had kept;

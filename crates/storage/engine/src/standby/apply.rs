@@ -56,9 +56,21 @@ impl Engine {
         let mut step = Step { engine: self, view: &view, in_doubt, row_key: Vec::new(), rows: 0 };
         let mut is_all = false;
         while reader.position().bytes_since(start) < STEP_BYTES && !is_all {
-            match reader.next().map_err(|error| Error::log(&error))? {
-                Some(record) => step.apply(&record)?,
-                None => is_all = true,
+            match reader.next() {
+                Ok(Some(record)) => {
+                    if let Err(error) = step.apply(&record) {
+                        // The reader has passed a record of which part may be applied: only another open begins before it.
+                        let _stopped = self.lifecycle.stop(error.to_string());
+                        return Err(error);
+                    }
+                }
+                Ok(None) => is_all = true,
+                Err(error) => {
+                    // What was applied is whole, and a freeze takes it.
+                    self.queue.count_rows(step.rows);
+                    self.queue.follow(reader.position());
+                    return Err(Error::log(&error));
+                }
             }
         }
         let applied = reader.position();

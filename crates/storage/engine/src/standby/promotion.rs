@@ -29,6 +29,12 @@ impl Engine {
         // A checkpoint stores superblocks, too, and a freeze looks whose log it is.
         let checkpoint_turn = self.checkpoint_turn.take();
         let apply_turn = self.apply_turn.take();
+        // Another call may have had the turns meanwhile, or the end.
+        self.lifecycle.check_open()?;
+        self.lifecycle.check_not_stopped()?;
+        if self.log.received().is_none() {
+            return Err(not_a_standby());
+        }
         let setup = LogSetup {
             environment: &self.environment,
             options: &self.options,

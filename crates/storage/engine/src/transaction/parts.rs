@@ -16,6 +16,8 @@
 //! Under a savepoint, only storages that were made since the innermost one are logged in parts: a return to it gives up the
 //! whole storage. Rows of the others stay in the write set, where each can be undone.
 
+use std::ops::Bound;
+
 use rustc_hash::FxHashMap;
 use seawall_types::{Lsn, TableId};
 
@@ -39,6 +41,9 @@ pub(crate) struct Parts {
     storages: FxHashMap<TableId, Lsn>,
     /// Storages with rows of tables that others know, by where they are now.
     pub(super) taken_over: FxHashMap<TableId, TakenOver>,
+    /// The snapshot of the first scan of each storage that was scanned before any of it was logged: what is logged later must
+    /// not come into its sight.
+    scanned: FxHashMap<TableId, Lsn>,
     /// Memory of the rows in the write set that a next part may take, about.
     unlogged_bytes: u64,
 }
@@ -89,8 +94,9 @@ impl Transaction {
         self.parts.unlogged_bytes = 0;
         for storage in self.touched.own_storages_since(self.savepoints.innermost()) {
             let (from, to) = row_key::table_range(storage);
-            let rows = self.writes.take(&from, &to);
-            if !rows.is_empty() {
+            // Taking rows costs what comes after them, too: not for each of many tables that have none.
+            if self.writes.first_in(Bound::Included(&from), Bound::Excluded(&to)).is_some() {
+                let rows = self.writes.take(&from, &to);
                 self.log_part(storage, &rows)?;
             }
         }
@@ -104,7 +110,7 @@ impl Transaction {
             // One part is written while the next one is made, and no more than that waits in memory.
             Some(last) => engine.log()?.flush_until(*last)?,
             None => {
-                engine.list_private(self.owner, storage)?;
+                engine.list_private(self.owner, storage, self.parts.scanned.get(&storage).copied())?;
                 self.parts.storages.insert(storage, Lsn::ZERO);
             }
         }
@@ -128,9 +134,11 @@ impl Transaction {
     }
 
     /// A snapshot for a scan of the storage of one of the transaction's own tables: one that shows what is logged of it.
-    pub(super) fn snapshot_of_own(&self, storage: TableId) -> Result<RegisteredSnapshot, Error> {
+    pub(super) fn snapshot_of_own(&mut self, storage: TableId) -> Result<RegisteredSnapshot, Error> {
         let Some(last) = self.parts.storages.get(&storage) else {
-            return Ok(self.engine.register_snapshot());
+            let snapshot = self.engine.register_snapshot();
+            self.parts.scanned.entry(storage).or_insert(snapshot.lsn());
+            return Ok(snapshot);
         };
         self.engine.require_visible(*last)?;
         let snapshot = self.engine.register_snapshot();
@@ -171,8 +179,8 @@ impl Transaction {
 
 impl Engine {
     /// Lists a storage to be reclaimed, unless its transaction commits; until that has ended, no checkpoint does.
-    fn list_private(&self, owner: LockOwner, storage: TableId) -> Result<(), Error> {
-        self.loads.begun_in_private(storage);
+    fn list_private(&self, owner: LockOwner, storage: TableId, scanned_at: Option<Lsn>) -> Result<(), Error> {
+        self.loads.begun_in_private(storage, scanned_at);
         self.list_storage(owner, storage).inspect_err(|_| self.loads.ended(storage))
     }
 

@@ -156,7 +156,9 @@ impl WriteSet {
         let all = self.rows_mut();
         let mut rows = all.split_off(from);
         let mut after = rows.split_off(to);
-        all.append(&mut after);
+        if !after.is_empty() {
+            all.append(&mut after);
+        }
         let bytes = rows.iter().map(Row::bytes).sum();
         self.bytes -= bytes;
         WriteSet { rows: Arc::new(rows), bytes, ..WriteSet::default() }
