@@ -1,8 +1,47 @@
 //! What the documents say can be pasted: their shell blocks run, their Rust programs are the examples that compile.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use seawall_testing::Need;
 
 use crate::support::{SEAWALL, Scratch, repository};
+
+fn has_clients() -> bool {
+    let is_here = |name: &&str| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    ["psql", "pgbench"].iter().all(is_here)
+}
+
+/// `seawall serve`, for blocks that connect to it.
+struct Server {
+    child: Child,
+    port: u64,
+}
+
+impl Server {
+    fn start(scratch: &Scratch) -> Server {
+        let mut command = Command::new(SEAWALL);
+        command.args(["--json", "serve", "ledger", "--port", "0", "--unix-socket", "off"]);
+        command
+            .current_dir(scratch.path(""))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&line).unwrap();
+        Server { port: told["port"].as_u64().unwrap(), child }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().and_then(|()| self.child.wait()).unwrap();
+    }
+}
 
 /// The fenced blocks of a Markdown file in `language`.
 fn blocks(text: &str, language: &str) -> Vec<String> {
@@ -25,6 +64,18 @@ fn shell_blocks_run() {
         for block in blocks.iter().filter(|block| !block.contains("cargo ")) {
             let mut shell = Command::new("sh");
             shell.args(["-e", "-c", block]).current_dir(scratch.path("")).env("PATH", &path);
+            let _server = match block.contains("psql ") {
+                true if !has_clients() => {
+                    Need::PostgreSqlClients.skip("psql and pgbench are not installed");
+                    continue;
+                }
+                true => {
+                    let server = Server::start(&scratch);
+                    shell.env("PGPORT", server.port.to_string());
+                    Some(server)
+                }
+                false => None,
+            };
             let output = shell.output().unwrap();
             assert!(output.status.success(), "{document}:\n{block}\n{output:?}");
             ran += 1;
@@ -56,10 +107,13 @@ fn links_between_documents_lead_somewhere() {
         "docs/archiving.md",
         "docs/backup.md",
         "docs/checkpoints-measured.md",
+        "docs/clients.md",
         "docs/command-line.md",
         "docs/embedding.md",
         "docs/from-pgbackrest.md",
         "docs/operating.md",
+        "docs/server.md",
+        "docs/sql.md",
         "docs/testing.md",
     ] {
         let text = std::fs::read_to_string(repository(document)).unwrap();

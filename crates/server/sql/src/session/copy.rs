@@ -204,11 +204,13 @@ impl Session {
         let types: Vec<Oid> = listed.iter().map(|position| table.columns[*position].of.oid).collect();
         let now = self.begin_statement()?;
         // An error's position is one in the condition: what was written here has no errors.
-        let query = self.bind_with(text, &types, |binder| {
+        let (query, needed) = self.bind_with(text, &types, |binder| {
             binder.copied_where = condition.cloned();
             let (relation, output) = binder.change_statement(&change)?;
-            binder.finish(relation, output)
+            let query = binder.finish(relation, output)?;
+            Ok((query, std::mem::take(&mut binder.needed)))
         })?;
+        self.check_privileges(&query, &needed)?;
         self.planned(&query, now)
     }
 

@@ -1,8 +1,10 @@
 //! What all sessions of a database share.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use seawall_engine::Database;
 use seawall_values::{SqlError, SqlResult, SqlState};
@@ -30,6 +32,8 @@ pub struct SqlDatabase {
     pub(crate) store: SchemaStore,
     pub(crate) activities: Activities,
     pub(crate) notifications: Notifications,
+    /// Transactions that were prepared here and have changed rows of tables, but no definition. Those of earlier servers are not in it.
+    pub(crate) prepared_rows: Mutex<HashSet<String>>,
     /// Where statements put what their memory does not hold.
     pub(crate) temporary_directory: PathBuf,
     /// Microseconds since 2000-01-01 UTC.
@@ -48,6 +52,7 @@ impl SqlDatabase {
             store,
             activities: Activities::default(),
             notifications: Notifications::default(),
+            prepared_rows: Mutex::default(),
             temporary_directory: std::env::temp_dir(),
             started_at: super::settings::clock(),
         }))

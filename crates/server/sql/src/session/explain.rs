@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_values::{Datum, SqlError, SqlResult, oid};
+use seawall_values::{Datum, Oid, SqlError, SqlResult, oid};
 
 use super::portal::text_column;
 use super::utility::Caller;
@@ -32,24 +32,27 @@ impl Session {
         if matches!(statement.options.format, ExplainFormat::Xml | ExplainFormat::Yaml) {
             return Err(SqlError::unsupported("EXPLAIN in this format"));
         }
-        let (text, dml, parameters) = match &statement.statement {
-            Statement::Dml(dml) => (text.clone(), dml.clone(), Vec::new()),
+        let (text, dml, parameters, types) = match &statement.statement {
+            Statement::Dml(dml) => (text.clone(), dml.clone(), Vec::new(), Vec::new()),
             Statement::Utility(utility) => match &**utility {
                 Utility::Execute(execute) => {
                     let prepared = self.prepared_named(&execute.name)?.clone();
                     let parameters = self.execute_arguments(execute, &prepared)?;
                     match &prepared.statement.statement {
-                        Some(Statement::Dml(dml)) => {
-                            (prepared.statement.text.clone(), dml.clone(), parameters)
-                        }
+                        Some(Statement::Dml(dml)) => (
+                            prepared.statement.text.clone(),
+                            dml.clone(),
+                            parameters,
+                            prepared.parameters.clone(),
+                        ),
                         _ => return Err(SqlError::unsupported("EXPLAIN of this statement")),
                     }
                 }
-                Utility::Declare(declare) => (text.clone(), declare.query.clone(), Vec::new()),
+                Utility::Declare(declare) => (text.clone(), declare.query.clone(), Vec::new(), Vec::new()),
                 _ => return Err(SqlError::unsupported("EXPLAIN of this statement")),
             },
         };
-        let rows = self.explained(&text, &dml, parameters, statement)?;
+        let rows = self.explained(&text, &dml, (parameters, &types), statement)?;
         self.send_rows(&[column(statement)], rows, caller, sink)
     }
 
@@ -57,12 +60,11 @@ impl Session {
         &mut self,
         text: &Text,
         dml: &Dml,
-        parameters: Vec<Datum>,
+        (parameters, types): (Vec<Datum>, &[Oid]),
         statement: &Explain,
     ) -> SqlResult<Vec<Vec<Datum>>> {
-        let types: Vec<_> = Vec::new();
         let as_of = self.begin_statement()?;
-        let planned = self.plan(text, dml, &types, as_of)?;
+        let planned = self.plan(text, dml, types, as_of)?;
         let options = ExplainOptions {
             has_costs: statement.options.has_costs,
             is_verbose: statement.options.is_verbose,

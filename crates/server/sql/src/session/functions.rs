@@ -64,7 +64,7 @@ const TABLE: &[(&str, Implementation)] = &[
             Some(Datum::Text(payload)) => payload.to_string(),
             _ => String::new(),
         };
-        calls.notifications.push((text(call, 0)?.to_owned(), payload));
+        super::notification::add(calls.notifications, text(call, 0)?, &payload)?;
         Ok(Datum::text(""))
     }),
     ("pg_cancel_backend", |calls, _, _, call| match session_to_stop(calls, call)? {

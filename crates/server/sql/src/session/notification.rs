@@ -11,6 +11,10 @@ use super::attention::Attention;
 use super::{Session, Sink};
 use crate::parse::Utility;
 
+/// A channel has fewer bytes than this, as a name in PostgreSQL.
+const CHANNEL_BYTES_MAX: usize = 64;
+/// Messages of one transaction.
+const PENDING_MAX: usize = 16_384;
 /// Bytes of a payload, as PostgreSQL limits them.
 const PAYLOAD_BYTES_MAX: usize = 7_999;
 /// Messages that wait for one session. One that never reads loses what comes after these, with a warning.
@@ -88,6 +92,32 @@ impl Notifications {
     }
 }
 
+/// Adds a message to those that a transaction sends at its commit.
+///
+/// # Errors
+/// `22023`: the channel or the payload is not as PostgreSQL has them; `53200`: there are too many.
+pub(super) fn add(pending: &mut Vec<(String, String)>, channel: &str, payload: &str) -> SqlResult<()> {
+    let invalid = |message: &str| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    match channel.len() {
+        0 => return invalid("channel name cannot be empty"),
+        CHANNEL_BYTES_MAX.. => return invalid("channel name too long"),
+        _ => {}
+    }
+    if payload.len() > PAYLOAD_BYTES_MAX {
+        return invalid("payload string too long");
+    }
+    // The same message in a row is one.
+    if pending.last().is_some_and(|(to, text)| to == channel && text == payload) {
+        return Ok(());
+    }
+    if pending.len() >= PENDING_MAX {
+        let message = format!("a transaction sends at most {PENDING_MAX} messages");
+        return Err(SqlError::new(SqlState::OUT_OF_MEMORY, message));
+    }
+    pending.push((channel.to_owned(), payload.to_owned()));
+    Ok(())
+}
+
 impl Session {
     pub(super) fn run_notification(&mut self, statement: &Utility) -> SqlResult<()> {
         let process_id = self.login.process_id;
@@ -99,12 +129,9 @@ impl Session {
                 self.database.notifications.unlisten(process_id, channel.as_deref())
             }
             Utility::Notify { channel, payload } => {
-                if payload.len() > PAYLOAD_BYTES_MAX {
-                    return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "payload string too long"));
-                }
                 // It belongs to the transaction, if only to that of this statement.
                 self.open()?;
-                self.pending_notifications.push((channel.clone(), payload.clone()));
+                add(&mut self.pending_notifications, channel, payload)?;
             }
             _ => {}
         }

@@ -416,17 +416,11 @@ impl Session {
             self.roll_back();
             return Ok(Ended::RolledBack);
         }
-        if !self.pending_notifications.is_empty() {
-            let message = "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        if let Err(refused) = self.check_preparable() {
+            // As PostgreSQL: the transaction is over.
+            self.roll_back();
+            return Err(refused);
         }
-        if self.portals.values().any(|portal| {
-            !portal.is_held() && portal.cursor.as_ref().is_some_and(|cursor| cursor.is_holdable)
-        }) {
-            let message = "cannot PREPARE a transaction that has created a cursor WITH HOLD";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-        self.finish_constraints()?;
         self.end_cursors(false);
         let Some(open) = self.open.take() else { return Ok(Ended::RolledBack) };
         let result = match open.engine {
@@ -437,11 +431,32 @@ impl Session {
             None => Ok(()),
         };
         match &result {
-            Ok(()) => self.settings.commit(),
+            Ok(()) => {
+                self.settings.commit();
+                if !open.changes_definitions {
+                    self.database.prepared_rows.lock().insert(gid.to_owned());
+                }
+            }
             Err(_) => self.settings.rollback(),
         }
         self.after_transaction(open.changes_definitions);
         result.map(|()| Ended::Committed)
+    }
+
+    /// What a transaction must not have done that is prepared; its constraints.
+    fn check_preparable(&mut self) -> SqlResult<()> {
+        if !self.pending_notifications.is_empty() {
+            let message = "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        if self.portals.values().any(|portal| {
+            !portal.is_held() && portal.cursor.as_ref().is_some_and(|cursor| cursor.is_holdable)
+        }) {
+            let message = "cannot PREPARE a transaction that has created a cursor WITH HOLD";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.look_up_user()?;
+        self.finish_constraints()
     }
 
     /// `COMMIT PREPARED` (`true`), `ROLLBACK PREPARED`.
@@ -451,12 +466,21 @@ impl Session {
             let message = format!("{statement} cannot run inside a transaction block");
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
+        // The end of a transaction may have changed the role.
+        self.look_up_user()?;
         self.check_may_decide(gid)?;
-        let decided = match is_commit {
-            true => self.engine.two_phase().commit(gid),
-            false => self.engine.two_phase().rollback(gid),
-        };
-        decided.map(|_| ()).sql()
+        let changes_nothing_else = self.database.prepared_rows.lock().remove(gid);
+        if !is_commit {
+            return self.engine.two_phase().rollback(gid).map(|_| ()).sql();
+        }
+        self.engine.two_phase().commit(gid).map(|_| ()).sql()?;
+        if !changes_nothing_else {
+            // Definitions and privileges that it may have changed are visible now: plans and rights are looked up again.
+            self.database.store.note_change(self.engine.snapshot().lsn());
+            self.storage.forget_definitions();
+            self.expressions.clear();
+        }
+        Ok(())
     }
 
     /// `42501` unless the user is a superuser, or has prepared the transaction.

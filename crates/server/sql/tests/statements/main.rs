@@ -217,6 +217,85 @@ fn a_prepared_statement_is_checked_again_when_rights_change() {
     assert_eq!(client.run("execute q"), ["[a]", "-> SELECT 0"]);
 }
 
+/// What a role may not do by another statement, it may not do by these.
+#[test]
+fn there_is_no_way_around_privileges() {
+    let database = TestDatabase::new();
+    let (mut owner, mut client) = (database.connect(), database.connect());
+    owner.run("create role anna; create role keeper createrole; create role chief superuser; create table t (a int)");
+    client.run("set role anna");
+    assert_eq!(
+        client.run_with("copy t from stdin", &["1\n"]),
+        ["ERROR 42501: permission denied for table t"]
+    );
+    owner.run("grant insert on t to anna");
+    assert_eq!(client.run_with("copy t from stdin", &["1\n"]), ["-> COPY 1"]);
+    client.run("set role keeper");
+    for (statement, refused) in [
+        ("alter role chief rename to other", "must be superuser to rename superusers"),
+        ("drop role chief", "must be superuser to drop superusers"),
+        ("alter role chief set search_path = evil", "must be superuser to alter superusers"),
+        ("alter role all set search_path = evil", "must be superuser to alter settings globally"),
+    ] {
+        assert_eq!(client.run(statement), [format!("ERROR 42501: {refused}")], "{statement}");
+    }
+    assert_eq!(client.run("alter role anna rename to bertha"), ["-> ALTER ROLE"]);
+}
+
+/// A view that reads itself is refused where it is written to, as where it is read.
+#[test]
+fn a_view_over_itself_is_not_followed_for_ever() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    client.run("create view v as select 1 as a; create or replace view v as select a from v");
+    let refused = ["ERROR 42P17: infinite recursion detected in rules for relation \"v\""];
+    assert_eq!(client.run("update v set a = 2"), refused);
+}
+
+/// A transaction that cannot be prepared is over; a decision makes privileges that it brings count at once.
+#[test]
+fn prepared_transactions_leave_sessions_as_they_should_be() {
+    let database = TestDatabase::new();
+    let (mut owner, mut client) = (database.connect(), database.connect());
+    owner.run("create role anna; create table t (a int); grant select on t to anna");
+    owner.run("create table p (a int primary key); create table c (a int references p deferrable initially deferred)");
+    client.run("begin; insert into c values (1)");
+    assert!(client.run("prepare transaction 'x'")[0].starts_with("ERROR 23503"));
+    assert_eq!(client.run("select 1"), ["[?column?]", "1", "-> SELECT 1"]);
+    owner.run("begin; revoke select on t from anna; prepare transaction 'y'");
+    client.run("set role anna");
+    client.run("prepare s as select * from t");
+    assert_eq!(client.run("execute s"), ["[a]", "-> SELECT 0"]);
+    owner.run("commit prepared 'y'");
+    assert_eq!(client.run("execute s"), ["ERROR 42501: permission denied for table t"]);
+}
+
+#[test]
+fn messages_have_limits() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    for (statement, refused) in [
+        ("select pg_notify('', 'x')", "channel name cannot be empty"),
+        ("select pg_notify(repeat('c', 64), 'x')", "channel name too long"),
+        ("select pg_notify('c', repeat('x', 8000))", "payload string too long"),
+    ] {
+        assert_eq!(
+            client.run(statement),
+            ["[pg_notify]".to_owned(), format!("ERROR 22023: {refused}")],
+            "{statement}"
+        );
+    }
+}
+
+#[test]
+fn a_prepared_statement_is_explained_with_its_parameters() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    client.run("prepare q (int) as select $1 + $1");
+    let plan = client.run("explain (costs off) execute q (1)");
+    assert!(plan.iter().any(|line| line.contains("Result")), "{plan:?}");
+}
+
 /// `WHERE` of `COPY` sees defaults, and is refused where PostgreSQL refuses it.
 #[test]
 fn copy_takes_the_rows_that_meet_its_condition() {

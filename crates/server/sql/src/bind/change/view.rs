@@ -172,6 +172,9 @@ impl TargetView {
     }
 }
 
+/// Views over views that a change goes through.
+const LEVELS_MAX: usize = 100;
+
 impl Binder<'_> {
     /// The table that a view stands for in a change.
     pub(super) fn target_view(
@@ -183,6 +186,13 @@ impl Binder<'_> {
         let mut levels: Vec<Level> = Vec::new();
         let mut view = Arc::clone(view);
         let table = loop {
+            if levels.iter().any(|level| level.view.oid == view.oid) {
+                let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
+                return Err(SqlError::new(SqlState::INVALID_OBJECT_DEFINITION, message));
+            }
+            if levels.len() >= LEVELS_MAX {
+                return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded"));
+            }
             let (level, base) = self.level(&view, &verb)?;
             levels.push(level);
             match base {

@@ -115,6 +115,14 @@ impl Definer<'_> {
         if asker.is_some_and(|asker| asker.creates_roles) { Ok(()) } else { Err(denied(otherwise)) }
     }
 
+    /// Only superusers change superusers.
+    fn require_right_over(&mut self, role: &Role, message: &str) -> SqlResult<()> {
+        match role.is_superuser && !self.asker()?.is_some_and(|asker| asker.is_superuser) {
+            true => Err(denied(message)),
+            false => Ok(()),
+        }
+    }
+
     fn role_to_change(&mut self, oid: Oid) -> SqlResult<Role> {
         let found = self.tables.store.role(self.tables.transaction, oid)?;
         found.ok_or_else(|| {
@@ -156,6 +164,7 @@ impl Definer<'_> {
         check_is_not_of_system(&old, "Role names starting with \"pg_\" are reserved.")?;
         check_name(to)?;
         self.require_right_over_roles(&RoleOptions::default(), "permission denied to rename role", "rename")?;
+        self.require_right_over(&old, "must be superuser to rename superusers")?;
         if oid == self.owner {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "session user cannot be renamed"));
         }
@@ -186,6 +195,7 @@ impl Definer<'_> {
             if role.oid == self.owner {
                 return Err(SqlError::new(SqlState::OBJECT_IN_USE, "current user cannot be dropped"));
             }
+            self.require_right_over(&role, "must be superuser to drop superusers")?;
             self.check_is_unused(&role)?;
             for other in self.tables.store.roles(self.tables.transaction)? {
                 if other.member_of.iter().any(|(of, _)| *of == role.oid) {
@@ -334,9 +344,18 @@ impl Definer<'_> {
     /// # Errors
     /// `42704`, `42501`.
     pub fn change_settings(&mut self, database: Oid, role: Oid, change: &SettingChange) -> SqlResult<()> {
-        if role != self.owner {
-            let message = "permission denied";
-            self.require_right_over_roles(&RoleOptions::default(), message, "alter")?;
+        if role == 0 {
+            if !self.asker()?.is_some_and(|asker| asker.is_superuser) {
+                let message = match database {
+                    0 => "must be superuser to alter settings globally",
+                    _ => "must be owner of the database",
+                };
+                return Err(denied(message));
+            }
+        } else if role != self.owner {
+            let old = self.role_to_change(role)?;
+            self.require_right_over(&old, "must be superuser to alter superusers")?;
+            self.require_right_over_roles(&RoleOptions::default(), "permission denied", "alter")?;
         }
         let store = self.tables.store;
         let mut settings = store.settings_of(self.tables.transaction, database, role)?;
