@@ -9,7 +9,7 @@ use seawall_engine::{
     Database, DatabaseDirectory, Durability, Error, HoldKind, HoldLifetime, HoldOptions, LockWait, LogHold,
     LogStream, NewTimeline, Options,
 };
-use seawall_simulation::{Operation, PowerLoss, SeededRandom, SimulatedDisk, seeds};
+use seawall_simulation::{Operation, PowerLoss, SeededRandom, SimulatedDisk, crash_step, seeds};
 use seawall_types::TimelineId;
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
@@ -335,6 +335,70 @@ fn a_standby_refuses_to_write_and_a_promoted_one_to_receive() {
     assert!(standby.receive(standby.applied(), &[1]).is_err());
     assert!(standby.promote("again").is_err());
     pair.standby.put(&table, b"k", b"v").unwrap();
+}
+
+/// Receives, applies and merges all that `primary` has, or what it can until the power goes.
+fn follow_to_the_end(primary: &Database, standby: &Database) -> Result<(), Error> {
+    let standby = standby.standby().unwrap();
+    let mut stream = primary.log().stream(standby.wanted()?)?;
+    let mut buffer = vec![0; 20_000];
+    for count in 1.. {
+        let piece = stream.read(&mut buffer).unwrap();
+        if piece.bytes == 0 {
+            break;
+        }
+        standby.receive(piece.start, &buffer[..piece.bytes])?;
+        if count % 2 == 0 {
+            standby.sync()?;
+            standby.apply()?;
+        }
+        if count % 5 == 0 {
+            standby.checkpoint()?;
+        }
+    }
+    standby.sync()?;
+    standby.apply().map(drop)
+}
+
+#[test]
+fn a_standby_that_loses_power_in_any_call_goes_on_from_what_is_durable() {
+    for seed in seeds(3) {
+        let mut pair = Pair::new(seed);
+        pair.standby.clone().close().unwrap();
+        (0..80).for_each(|_| pair.write());
+        let table = pair.primary.open_or_create_table("flushed").unwrap();
+        pair.primary.put(&table, b"k", b"v").unwrap();
+        let expected = state(&pair.primary);
+        let mut calls = None;
+        let mut call = 0;
+        loop {
+            let place = format!("seed {seed}, power lost in call {call}");
+            let disk = pair.standby_disk.copy();
+            let standby = follow(&disk);
+            let before = disk.calls();
+            if calls.is_some() {
+                disk.crash_at(before + call);
+            }
+            if let Err(error) = follow_to_the_end(&pair.primary, &standby) {
+                assert!(disk.crashed(), "{place}: {error}");
+            }
+            let all = *calls.get_or_insert(disk.calls() - before);
+            let left = disk.after_power_loss(PowerLoss::Random(seed ^ (call << 8)));
+            disk.crash();
+            drop(standby);
+            let standby = follow(&left);
+            follow_to_the_end(&pair.primary, &standby).unwrap_or_else(|error| panic!("{place}: {error}"));
+            assert_eq!(state(&standby), expected, "{place}");
+            standby.standby().unwrap().promote("test").unwrap();
+            let mut damage = Vec::new();
+            standby.check(&mut |found| damage.push(found)).unwrap();
+            assert!(damage.is_empty(), "{place}: {damage:?}");
+            call += u64::try_from(crash_step(all, 60)).unwrap();
+            if call >= all {
+                break;
+            }
+        }
+    }
 }
 
 #[test]
