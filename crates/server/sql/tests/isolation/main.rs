@@ -17,8 +17,6 @@ struct Worker {
     answers: Receiver<Vec<String>>,
     thread: Option<JoinHandle<()>>,
     is_waiting: bool,
-    /// It has a `lock_timeout`: its waits end by themselves.
-    has_limit: bool,
 }
 
 impl Worker {
@@ -34,34 +32,22 @@ impl Worker {
                 }
             }
         });
-        Worker {
-            number,
-            statements: Some(statements),
-            answers,
-            thread: Some(thread),
-            is_waiting: false,
-            has_limit: false,
-        }
+        Worker { number, statements: Some(statements), answers, thread: Some(thread), is_waiting: false }
     }
 
     fn send(&mut self, statement: String) {
-        match statement.split_once(" lock_timeout") {
-            Some(("set", _)) => self.has_limit = true,
-            Some(("reset", _)) => self.has_limit = false,
-            _ => {}
-        }
         let statements = self.statements.as_ref().expect("it is at work");
         statements.send(statement).expect("the session is there");
     }
 
-    /// Its answer; `None`: it waits for other sessions.
-    fn answer(&self, database: &TestDatabase) -> Option<Vec<String>> {
+    /// Its answer; `None`: it waits for other sessions, as it is to.
+    fn answer(&self, database: &TestDatabase, is_to_wait: bool) -> Option<Vec<String>> {
         let mut answer = None;
         wait_until("the session to answer or to wait", || {
             answer = self.answers.try_recv().ok();
-            answer.is_some() || (!self.has_limit && is_blocked(database, self.number))
+            // Waits that a limit or a cancel ends are not looked at: under way they are as those that stay.
+            answer.is_some() || (is_to_wait && is_blocked(database, self.number))
         });
-        // It may have been let go on between the two looks.
         answer
     }
 }
@@ -85,15 +71,20 @@ fn indented(lines: &[String]) -> impl Iterator<Item = String> {
     lines.iter().map(|line| format!("    {line}"))
 }
 
-/// Runs the steps, and returns them with their answers.
-fn run(steps: &str) -> Vec<String> {
+/// Runs the steps of a record, and returns them with their answers. Where sessions wait and go on in the record, they are expected to.
+fn run(recorded: &[&str]) -> Vec<String> {
     let database = TestDatabase::new();
     let mut monitor: Client = database.connect();
     monitor.run("create schema recorded");
     let mut workers: BTreeMap<i32, Worker> = BTreeMap::new();
     let mut out = Vec::new();
-    for line in steps.lines() {
+    let mut lines = recorded.iter().copied().peekable();
+    while let Some(line) = lines.next() {
         out.push(line.to_owned());
+        let mut answers = Vec::new();
+        while let Some(answer) = lines.next_if(|line| line.starts_with("  ")) {
+            answers.push(answer);
+        }
         let Some((number, statement)) = line.split_once(": ").filter(|_| !line.starts_with('#')) else {
             continue;
         };
@@ -104,15 +95,16 @@ fn run(steps: &str) -> Vec<String> {
         let worker = workers.entry(number).or_insert_with(|| Worker::new(&database, number));
         assert!(!worker.is_waiting, "{line}: the session waits:\n{}", out.join("\n"));
         worker.send(statement);
-        let answer = worker.answer(&database);
+        let answer = worker.answer(&database, answers.first() == Some(&"    waits"));
         worker.is_waiting = answer.is_none();
         out.extend(indented(&answer.unwrap_or_else(|| vec!["waits".to_owned()])));
         for (other, waiter) in
             workers.iter_mut().filter(|(other, waiter)| **other != number && waiter.is_waiting)
         {
-            if let Some(answer) = waiter.answer(&database) {
+            let goes_on = format!("  {other} goes on");
+            if let Some(answer) = waiter.answer(&database, !answers.contains(&goes_on.as_str())) {
                 waiter.is_waiting = false;
-                out.push(format!("  {other} goes on"));
+                out.push(goes_on);
                 out.extend(indented(&answer));
             }
         }
@@ -121,9 +113,8 @@ fn run(steps: &str) -> Vec<String> {
 }
 
 fn check(file: &str, recorded: &str) {
-    let steps: Vec<&str> = recorded.lines().filter(|line| !line.starts_with("  ")).collect();
-    let here = run(&steps.join("\n"));
     let expected: Vec<&str> = recorded.lines().collect();
+    let here = run(&expected);
     let first = here.iter().zip(&expected).position(|(here, expected)| here != expected);
     let first = first.or((here.len() != expected.len()).then_some(here.len().min(expected.len())));
     if let Some(first) = first {

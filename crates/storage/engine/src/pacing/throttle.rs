@@ -207,6 +207,8 @@ impl Throttle {
     pub(crate) fn statistics(&self) -> ThrottleStatistics {
         self.roll_window();
         let rate = self.rate.load(Ordering::Relaxed);
+        // Before the reason: whoever delays a commit has said why.
+        let delayed_commits = self.delayed_commits.load(Ordering::Acquire);
         // Counted under the latch: a window that is rolled on meanwhile would begin after what was counted.
         let (now, since) = {
             let window = self.window.lock();
@@ -225,7 +227,7 @@ impl Throttle {
             factor: share,
             delay_micros_per_commit: per_commit / 1000,
             delayed_micros: now.delayed_nanos / 1000,
-            delayed_commits: self.delayed_commits.load(Ordering::Relaxed),
+            delayed_commits,
             fill: 0.0,
             progress: None,
         }

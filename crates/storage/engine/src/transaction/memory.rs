@@ -13,6 +13,7 @@ use crossbeam_utils::CachePadded;
 use seawall_sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
+use crate::options::MemoryOptions;
 
 /// A lock, beside the row that it is for: the entry of the lock table, and its name in the transaction's list.
 pub(crate) const LOCK_BYTES: u64 = 74;
@@ -20,6 +21,11 @@ pub(crate) const LOCK_BYTES: u64 = 74;
 /// What every transaction has without asking.
 const FREE_BYTES: u64 = 4 << 10;
 const STEP_BYTES: u64 = 64 << 10;
+
+/// Memory of the rows that a transaction logs in one part, before its commit.
+pub(crate) fn part_bytes(memory: &MemoryOptions) -> u64 {
+    (memory.memtable_bytes / 16).min(memory.transaction_bytes / 4)
+}
 
 /// A length in memory as a count of bytes.
 pub(crate) fn bytes(length: usize) -> u64 {

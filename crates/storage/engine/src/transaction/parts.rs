@@ -24,13 +24,14 @@ use seawall_types::{Lsn, TableId};
 use crate::catalog::{self, ReclaimRow, Table};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::options::{Durability, MemoryOptions};
+use crate::options::Durability;
 use crate::row_key;
 use crate::snapshots::RegisteredSnapshot;
 use crate::transaction::Transaction;
 use crate::transaction::commit_request::CommitRequest;
 use crate::transaction::lock::LockOwner;
 use crate::transaction::lock_mode::RowLock;
+use crate::transaction::memory::part_bytes;
 use crate::transaction::taken_over::TakenOver;
 use crate::transaction::write_set::WriteSet;
 
@@ -53,11 +54,6 @@ impl Parts {
     pub(crate) fn has(&self, storage: TableId) -> bool {
         !self.storages.is_empty() && self.storages.contains_key(&storage)
     }
-}
-
-/// Memory of the rows of a part.
-pub(super) fn part_bytes(memory: &MemoryOptions) -> u64 {
-    (memory.memtable_bytes / 16).min(memory.transaction_bytes / 4)
 }
 
 impl Transaction {

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::options::Isolation;
 use crate::row_key;
 use crate::snapshots::scan::{any_newer_in, row_bounds};
-use crate::transaction::parts::part_bytes;
+use crate::transaction::memory::part_bytes;
 use crate::transaction::{Transaction, no_such_table};
 
 /// Where the rows of a table were that others know, and the newest commit that was copied.

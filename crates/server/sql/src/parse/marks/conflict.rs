@@ -31,7 +31,7 @@ pub(super) fn mark_inference(tokens: &[Token], result: &mut Vec<Token>) -> Optio
     }
     let length = length_until(&tokens[3..], |_, _| false);
     let items = split_at_commas(&tokens[3..3 + length]);
-    let after = &tokens[3 + length + 1..];
+    let after = tokens.get(3 + length + 1..)?;
     let has_condition = after.first().is_some_and(|token| token.kind.is_word("where"));
     if !has_condition && items.iter().all(|item| matches!(item, [name] if is_name(name))) {
         return None;
