@@ -19,7 +19,7 @@ use super::node::{self, Node};
 use super::plan::{ChangePlan, ChangePlanKind, ConflictPlan, ConflictUpdatePlan, PlanNode};
 use super::spill::{Cursor, RowStore};
 use super::storage::{Inserted, Locked, OnConflict};
-use crate::algebra::{RowLock, WaitPolicy};
+use crate::algebra::RowLock;
 
 /// The newest version of a row: its identity and all of its columns.
 type Version = (Arc<[u8]>, Vec<Datum>);
@@ -134,7 +134,7 @@ impl Change {
         if plan.may_repeat && !self.touch(&identity, context)? {
             return Ok(None);
         }
-        match context.storage.lock(&plan.table, &identity, mode, WaitPolicy::Wait)? {
+        match context.storage.lock_to_change(&plan.table, &identity, mode)? {
             Locked::Unchanged => {}
             Locked::Gone | Locked::Skipped => return Ok(None),
             Locked::Changed if self.recheck.run(recheck, context)? => {}
@@ -242,7 +242,7 @@ impl Change {
                 "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
             ));
         }
-        let locked = context.storage.lock(&plan.table, identity, update.mode, WaitPolicy::Wait)?;
+        let locked = context.storage.lock_to_change(&plan.table, identity, update.mode)?;
         let mut old = vec![Datum::Null; plan.table.columns.len()];
         if locked == Locked::Gone
             || !context.storage.fetch_newest(&plan.table, identity, &plan.all_columns, &mut old)?

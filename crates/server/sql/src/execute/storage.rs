@@ -139,6 +139,14 @@ pub trait Storage {
         wait: WaitPolicy,
     ) -> SqlResult<Locked>;
 
+    /// Locks a row that the statement changes, and its table as those who write do.
+    ///
+    /// # Errors
+    /// As of `lock`.
+    fn lock_to_change(&mut self, table: &Arc<Table>, identity: &[u8], mode: RowLock) -> SqlResult<Locked> {
+        self.lock(table, identity, mode, WaitPolicy::Wait)
+    }
+
     /// Inserts a row: a value for each column of the table (null for dropped ones).
     ///
     /// # Errors

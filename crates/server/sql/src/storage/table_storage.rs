@@ -183,6 +183,39 @@ impl TableStorage<'_> {
         }
     }
 
+    fn lock_row(
+        &mut self,
+        table: &Arc<Table>,
+        identity: &[u8],
+        mode: RowLock,
+        wait: WaitPolicy,
+    ) -> SqlResult<Locked> {
+        let layout = self.layout(table)?;
+        let locked = match wait {
+            WaitPolicy::Wait => {
+                Some(self.transaction.lock_row_as(&layout.handle, identity, mode, self.lock_wait).sql()?)
+            }
+            WaitPolicy::Fail | WaitPolicy::Skip => {
+                self.transaction.try_lock_row_as(&layout.handle, identity, mode).sql()?
+            }
+        };
+        match (locked, wait) {
+            (Some(row), _) if row.value.is_none() => Ok(Locked::Gone),
+            (Some(row), _) if row.changed => match mode {
+                RowLock::KeyShare if self.has_same_keys(&layout, identity, row.value.as_deref())? => {
+                    Ok(Locked::Unchanged)
+                }
+                _ => Ok(Locked::Changed),
+            },
+            (Some(_), _) => Ok(Locked::Unchanged),
+            (None, WaitPolicy::Skip) => Ok(Locked::Skipped),
+            (None, WaitPolicy::Wait | WaitPolicy::Fail) => {
+                let message = format!("could not obtain lock on row in relation \"{}\"", table.name);
+                Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message))
+            }
+        }
+    }
+
     /// Whether the newest version of a row has the unique keys of the version that the statement sees: a lock of its keys is not concerned
     /// by the rest.
     fn has_same_keys(
@@ -259,30 +292,12 @@ impl Storage for TableStorage<'_> {
         wait: WaitPolicy,
     ) -> SqlResult<Locked> {
         self.lock_table(table, TableLockMode::RowShare, self.lock_wait)?;
-        let layout = self.layout(table)?;
-        let locked = match wait {
-            WaitPolicy::Wait => {
-                Some(self.transaction.lock_row_as(&layout.handle, identity, mode, self.lock_wait).sql()?)
-            }
-            WaitPolicy::Fail | WaitPolicy::Skip => {
-                self.transaction.try_lock_row_as(&layout.handle, identity, mode).sql()?
-            }
-        };
-        match (locked, wait) {
-            (Some(row), _) if row.value.is_none() => Ok(Locked::Gone),
-            (Some(row), _) if row.changed => match mode {
-                RowLock::KeyShare if self.has_same_keys(&layout, identity, row.value.as_deref())? => {
-                    Ok(Locked::Unchanged)
-                }
-                _ => Ok(Locked::Changed),
-            },
-            (Some(_), _) => Ok(Locked::Unchanged),
-            (None, WaitPolicy::Skip) => Ok(Locked::Skipped),
-            (None, WaitPolicy::Wait | WaitPolicy::Fail) => {
-                let message = format!("could not obtain lock on row in relation \"{}\"", table.name);
-                Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message))
-            }
-        }
+        self.lock_row(table, identity, mode, wait)
+    }
+
+    fn lock_to_change(&mut self, table: &Arc<Table>, identity: &[u8], mode: RowLock) -> SqlResult<Locked> {
+        self.lock_to_write(table)?;
+        self.lock_row(table, identity, mode, WaitPolicy::Wait)
     }
 
     fn insert(

@@ -8,7 +8,7 @@ use super::super::context::Context;
 use super::super::plan::{ChangePlan, MergeActionPlan, MergeClausePlan, PlanNode};
 use super::super::storage::Locked;
 use super::Change;
-use crate::algebra::{RowLock, WaitPolicy};
+use crate::algebra::RowLock;
 
 /// The first clause for rows with, or without, a match whose condition is true.
 fn chosen<'c>(
@@ -84,7 +84,7 @@ impl Change {
         mode: RowLock,
         context: &mut Context<'_>,
     ) -> SqlResult<Option<Vec<Datum>>> {
-        match context.storage.lock(&plan.table, identity, mode, WaitPolicy::Wait)? {
+        match context.storage.lock_to_change(&plan.table, identity, mode)? {
             Locked::Unchanged => {}
             Locked::Gone | Locked::Skipped => return Ok(None),
             Locked::Changed if self.recheck.run(recheck, context)? => {}
