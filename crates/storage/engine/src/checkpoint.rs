@@ -65,7 +65,7 @@ impl Engine {
         }
         let delayed_before = self.pacing.delayed();
         let result = self.checkpoint_locked(&mut state, trigger);
-        if self.pacing.checkpoint_ended(delayed_before, &self.fill()) {
+        if self.pacing.checkpoint_ended(delayed_before, || self.fill()) {
             self.background.want_checkpoint();
         }
         *self.counters.last_checkpoint_error.lock() = result.as_ref().err().cloned();

@@ -77,6 +77,8 @@ pub(crate) struct Pacing {
     background: Background,
     clock: Arc<dyn Clock>,
     throttle: Throttle,
+    /// Held from the look at what fills to the rate that follows from it: no rate of an earlier look replaces that of a later one.
+    rate_turn: Mutex<()>,
     /// How far the checkpoint under way is.
     progress: CheckpointProgress,
     merge_speed: Mutex<MergeSpeed>,
@@ -103,6 +105,7 @@ impl Pacing {
             background,
             clock: Arc::clone(clock),
             throttle: Throttle::new(Arc::clone(clock)),
+            rate_turn: Mutex::default(),
             progress: CheckpointProgress::default(),
             merge_speed: Mutex::new(MergeSpeed::unknown()),
             recovery_time,
@@ -126,24 +129,31 @@ impl Pacing {
             let next = appended.get() + LOOK_BYTES;
             // One of those who come here at once does it for all.
             if self.next_look.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                self.look(&fill());
+                self.look(fill);
             }
         }
         self.throttle.admit(bytes);
     }
 
-    fn look(&self, fill: &Fill) {
+    fn look(&self, fill: impl FnOnce() -> Fill) {
+        let _turn = self.rate_turn.lock();
+        let fill = fill();
         let total = RedoLength { rows: fill.logged_rows, bytes: fill.appended.get() };
         let speed = self.merge_speed.lock();
         let (checkpoint, _) = speed.estimate(fill.memtable_rows, fill.memtable_bytes, 0, Duration::ZERO);
         drop(speed);
         self.recovery_time.look(self.clock.monotonic(), total, fill.redo, checkpoint);
-        self.pace_writers(fill);
+        self.set_rate(&fill);
         self.throttle.roll_window();
     }
 
     /// Sets the rate that writers keep to, from everything that can fill.
-    pub(crate) fn pace_writers(&self, fill: &Fill) {
+    pub(crate) fn pace_writers(&self, fill: impl FnOnce() -> Fill) {
+        let _turn = self.rate_turn.lock();
+        self.set_rate(&fill());
+    }
+
+    fn set_rate(&self, fill: &Fill) {
         let mut lowest = LowestRate::default();
         lowest.offer(self.memtable_rate(fill), ThrottleReason::Memtable);
         lowest.offer(self.recovery_rate(fill), ThrottleReason::LogVolume);
@@ -236,7 +246,7 @@ impl Pacing {
 
     /// A checkpoint has ended, or failed. Commits had been delayed for `delayed_before` when it began. Returns whether the next one
     /// should start at once: if writers were slowed to the end, and there is a thread to run it.
-    pub(crate) fn checkpoint_ended(&self, delayed_before: Duration, fill: &Fill) -> bool {
+    pub(crate) fn checkpoint_ended(&self, delayed_before: Duration, fill: impl FnOnce() -> Fill) -> bool {
         let delayed = self.throttle.delayed() > delayed_before;
         let has_threads = self.background == Background::Threads;
         let saturated = delayed && self.throttle.is_limiting() && has_threads;
@@ -249,7 +259,9 @@ impl Pacing {
 
     /// A checkpoint has failed and will be tried again: until then no writer is slowed, and none waits in vain.
     pub(crate) fn give_up_checkpoint(&self) {
+        let turn = self.rate_turn.lock();
         self.throttle.release();
+        drop(turn);
         self.room.has_changed();
     }
 }

@@ -65,7 +65,7 @@ impl<'e> MergePace<'e> {
     fn report(&self) {
         let (left, total) = self.speed.estimate(self.all, self.bytes, self.done, self.merging);
         self.engine.pacing.progress.set(self.progress(), left, total);
-        self.engine.pacing.pace_writers(&self.engine.fill());
+        self.engine.pacing.pace_writers(|| self.engine.fill());
     }
 
     /// Keeps to `checkpoint.io_limit`, unless that would slow writers or a thread waits for the checkpoint to end.
