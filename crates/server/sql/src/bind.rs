@@ -15,6 +15,7 @@ mod from;
 mod hypothetical;
 mod literal;
 mod needed;
+mod order_of_types;
 mod same;
 mod scope;
 mod select;

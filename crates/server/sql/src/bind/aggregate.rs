@@ -472,7 +472,7 @@ impl Binder<'_> {
         position: Option<u32>,
     ) -> SqlResult<SortKey> {
         use sqlparser::ast::OrderBySort;
-        if !super::select::can_be_sorted(of.oid) {
+        if !super::order_of_types::can_be_sorted(of.oid) {
             let message = format!("could not identify an ordering operator for type {}", type_name(of.oid));
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
                 .with_hint("Use an explicit ordering operator or modify the query.")

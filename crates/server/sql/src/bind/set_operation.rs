@@ -6,8 +6,9 @@ use sqlparser::ast::{Expr, SetExpr, SetOperator as Written, SetQuantifier, Value
 
 use super::Binder;
 use super::coerce::can_coerce;
+use super::order_of_types::{can_be_sorted, no_equality};
 use super::scope::Clause;
-use super::select::{Around, can_be_sorted, no_equality};
+use super::select::Around;
 use super::types::type_name;
 use crate::algebra::{ColumnId, Expression, ExpressionKind, OutputColumn, Relation, SetOperator};
 
