@@ -75,22 +75,7 @@ pub(crate) fn system_role(is_meant: impl Fn(Oid, &str) -> bool) -> Option<source
         (Datum::Oid(oid), Datum::Text(name)) if is_meant(*oid, name) => Some((*oid, name.to_string())),
         _ => None,
     });
-    found.map(|(oid, name)| source::Role {
-        oid,
-        name,
-        is_superuser: false,
-        inherits: true,
-        creates_roles: false,
-        creates_databases: false,
-        can_log_in: false,
-        replicates: false,
-        bypasses_row_security: false,
-        connection_limit: -1,
-        password: None,
-        valid_until: None,
-        settings: Vec::new(),
-        member_of: Vec::new(),
-    })
+    found.map(|(oid, name)| source::Role::plain(oid, name))
 }
 
 /// The name, schema and owner of what is defined. An index has the schema and owner of its table.

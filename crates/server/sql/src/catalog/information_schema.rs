@@ -34,10 +34,22 @@ pub(super) const TABLE: Table = &[
     ("constraint_table_usage", each_of_table(constraints::constraint_table_usage, &[])),
     ("referential_constraints", each_of_table(constraints::referential_constraints, &[])),
     ("check_constraints", each_of_table(constraints::check_constraints, &[])),
-    ("table_privileges", each_of_table(privileges::of_table, &[4])),
-    ("role_table_grants", each_of_table(privileges::of_table_of_roles, &[4])),
-    ("column_privileges", each_of_table(privileges::of_columns, &[4])),
-    ("role_column_grants", each_of_table(privileges::of_columns_of_roles, &[4])),
+    (
+        "table_privileges",
+        each_of_table(|of, source, names, rows| privileges::of_table(of, source, names, rows, true), &[4]),
+    ),
+    (
+        "role_table_grants",
+        each_of_table(|of, source, names, rows| privileges::of_table(of, source, names, rows, false), &[4]),
+    ),
+    (
+        "column_privileges",
+        each_of_table(|of, source, names, rows| privileges::of_columns(of, source, names, rows, true), &[4]),
+    ),
+    (
+        "role_column_grants",
+        each_of_table(|of, source, names, rows| privileges::of_columns(of, source, names, rows, false), &[4]),
+    ),
     ("enabled_roles", Live::Once(privileges::enabled_roles)),
     ("applicable_roles", Live::Once(privileges::applicable_roles)),
     ("information_schema_catalog_name", Live::Once(catalog_name)),

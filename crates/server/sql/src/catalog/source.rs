@@ -52,6 +52,28 @@ pub struct Role {
     pub member_of: Vec<(Oid, bool)>,
 }
 
+impl Role {
+    /// A role that `CREATE ROLE` without options makes.
+    pub fn plain(oid: Oid, name: String) -> Role {
+        Role {
+            oid,
+            name,
+            is_superuser: false,
+            inherits: true,
+            creates_roles: false,
+            creates_databases: false,
+            can_log_in: false,
+            replicates: false,
+            bypasses_row_security: false,
+            connection_limit: -1,
+            password: None,
+            valid_until: None,
+            settings: Vec::new(),
+            member_of: Vec::new(),
+        }
+    }
+}
+
 /// A comment.
 #[derive(Clone, Debug)]
 pub struct Comment {

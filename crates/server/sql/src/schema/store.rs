@@ -108,20 +108,13 @@ impl SchemaStore {
         });
         self.put_access_list(transaction, (PUBLIC, PG_NAMESPACE, 0), Some(&access))?;
         let role = Role {
-            oid: BOOTSTRAP_ROLE,
-            name: superuser.to_owned(),
             is_superuser: true,
-            inherits: true,
             creates_roles: true,
             creates_databases: true,
             can_log_in: true,
             replicates: true,
             bypasses_row_security: true,
-            connection_limit: -1,
-            password: None,
-            valid_until: None,
-            settings: Vec::new(),
-            member_of: Vec::new(),
+            ..Role::plain(BOOTSTRAP_ROLE, superuser.to_owned())
         };
         self.put_role(transaction, &role, None)
     }

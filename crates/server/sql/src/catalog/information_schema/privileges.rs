@@ -50,7 +50,8 @@ fn is_grantable(definition: &Definition, item: &AccessItem, privilege: Privilege
     item.grantee == heading(definition).owner || item.grantable.has(privilege)
 }
 
-fn push_table(
+/// Privileges of a relation; `with_public`: those of all roles as well.
+pub(super) fn of_table(
     definition: &Definition,
     source: &mut dyn Source,
     names: &Names,
@@ -73,26 +74,8 @@ fn push_table(
     Ok(())
 }
 
-pub(super) fn of_table(
-    definition: &Definition,
-    source: &mut dyn Source,
-    names: &Names,
-    rows: &mut Rows,
-) -> SqlResult<()> {
-    push_table(definition, source, names, rows, true)
-}
-
-/// The same without what all roles may do.
-pub(super) fn of_table_of_roles(
-    definition: &Definition,
-    source: &mut dyn Source,
-    names: &Names,
-    rows: &mut Rows,
-) -> SqlResult<()> {
-    push_table(definition, source, names, rows, false)
-}
-
-fn push_columns(
+/// Privileges of the columns of a relation; `with_public`: those of all roles as well.
+pub(super) fn of_columns(
     definition: &Definition,
     source: &mut dyn Source,
     names: &Names,
@@ -129,25 +112,6 @@ fn push_columns(
         }
     }
     Ok(())
-}
-
-pub(super) fn of_columns(
-    definition: &Definition,
-    source: &mut dyn Source,
-    names: &Names,
-    rows: &mut Rows,
-) -> SqlResult<()> {
-    push_columns(definition, source, names, rows, true)
-}
-
-/// The same without what all roles may do.
-pub(super) fn of_columns_of_roles(
-    definition: &Definition,
-    source: &mut dyn Source,
-    names: &Names,
-    rows: &mut Rows,
-) -> SqlResult<()> {
-    push_columns(definition, source, names, rows, false)
 }
 
 pub(super) fn enabled_roles(_source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {

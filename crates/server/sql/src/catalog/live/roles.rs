@@ -30,22 +30,30 @@ fn system_roles() -> impl Iterator<Item = (&'static [Datum], Oid)> {
     })
 }
 
+/// What a role may do, in the order that `pg_authid` and `pg_roles` share: from `rolsuper` to `rolreplication`.
+fn attributes(role: &Role) -> [Datum; 6] {
+    [
+        role.is_superuser,
+        role.inherits,
+        role.creates_roles,
+        role.creates_databases,
+        role.can_log_in,
+        role.replicates,
+    ]
+    .map(Datum::Bool)
+}
+
 fn pg_authid(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
     rows.extend(source.roles()?.iter().map(|role| {
-        vec![
-            Datum::Oid(role.oid),
-            name(&role.name),
-            Datum::Bool(role.is_superuser),
-            Datum::Bool(role.inherits),
-            Datum::Bool(role.creates_roles),
-            Datum::Bool(role.creates_databases),
-            Datum::Bool(role.can_log_in),
-            Datum::Bool(role.replicates),
+        let mut row = vec![Datum::Oid(role.oid), name(&role.name)];
+        row.extend(attributes(role));
+        row.extend([
             Datum::Bool(role.bypasses_row_security),
             Datum::Int4(role.connection_limit),
             text_or_null(role.password.as_ref()),
             moment(role.valid_until),
-        ]
+        ]);
+        row
     }));
     Ok(())
 }
@@ -53,21 +61,17 @@ fn pg_authid(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlRes
 /// `pg_authid` without passwords, in another order of columns.
 fn pg_roles(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
     rows.extend(source.roles()?.iter().map(|role| {
-        vec![
-            name(&role.name),
-            Datum::Bool(role.is_superuser),
-            Datum::Bool(role.inherits),
-            Datum::Bool(role.creates_roles),
-            Datum::Bool(role.creates_databases),
-            Datum::Bool(role.can_log_in),
-            Datum::Bool(role.replicates),
+        let mut row = vec![name(&role.name)];
+        row.extend(attributes(role));
+        row.extend([
             Datum::Int4(role.connection_limit),
             Datum::text("********"),
             moment(role.valid_until),
             Datum::Bool(role.bypasses_row_security),
             texts_or_null(&role.settings),
             Datum::Oid(role.oid),
-        ]
+        ]);
+        row
     }));
     rows.extend(system_roles().map(|(row, oid)| {
         vec![

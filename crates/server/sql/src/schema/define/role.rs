@@ -64,22 +64,7 @@ impl Definer<'_> {
         check_name(&request.name)?;
         self.require_right_over_roles(&request.options, "permission denied to create role", "create")?;
         let store = self.tables.store;
-        let plain = Role {
-            oid: store.new_oid()?,
-            name: request.name.clone(),
-            is_superuser: false,
-            inherits: true,
-            creates_roles: false,
-            creates_databases: false,
-            can_log_in: false,
-            replicates: false,
-            bypasses_row_security: false,
-            connection_limit: -1,
-            password: None,
-            valid_until: None,
-            settings: Vec::new(),
-            member_of: Vec::new(),
-        };
+        let plain = Role::plain(store.new_oid()?, request.name.clone());
         let role = with_options(plain, &request.options);
         store.put_role(self.tables.transaction, &role, None)?;
         self.grant_roles(&request.member_of, &[role.oid], false)?;
