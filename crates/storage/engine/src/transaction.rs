@@ -20,6 +20,7 @@ pub(crate) mod lock_table;
 pub(crate) mod lock_view;
 pub(crate) mod lock_wait;
 pub(crate) mod locked_rows;
+pub(crate) mod logged_parts;
 pub(crate) mod memory;
 pub(crate) mod parts;
 pub(crate) mod read_item;
@@ -44,7 +45,6 @@ use std::sync::Arc;
 use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_types::{Lsn, TableId};
 
-use self::parts::Parts;
 use crate::catalog::{self, OpenObject, Storage, Table};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -60,6 +60,7 @@ use crate::transaction::lock_mode::{LockMode, LockModes};
 use crate::transaction::lock_table::LockRefused;
 use crate::transaction::lock_wait::LockPatience;
 use crate::transaction::locked_rows::LockedRows;
+use crate::transaction::logged_parts::LoggedParts;
 use crate::transaction::memory::{LOCK_BYTES, MemoryShare, bytes};
 use crate::transaction::read_item::ReadItem;
 use crate::transaction::read_set::ReadSet;
@@ -93,7 +94,7 @@ pub struct Transaction {
     /// Who is responsible for it.
     pub(crate) owner_name: Box<str>,
     pub(crate) touched: TouchedTables,
-    parts: Parts,
+    parts: LoggedParts,
     savepoints: Savepoints,
     reads: ReadSet,
     memory: MemoryShare,
@@ -132,7 +133,7 @@ impl Transaction {
             locked_rows: LockedRows::default(),
             owner_name: Box::default(),
             touched: TouchedTables::default(),
-            parts: Parts::default(),
+            parts: LoggedParts::default(),
             savepoints: Savepoints::default(),
             reads: ReadSet::default(),
             memory,

@@ -18,7 +18,6 @@
 
 use std::ops::Bound;
 
-use rustc_hash::FxHashMap;
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, ReclaimRow, Table};
@@ -32,29 +31,7 @@ use crate::transaction::commit_request::CommitRequest;
 use crate::transaction::lock::LockOwner;
 use crate::transaction::lock_mode::RowLock;
 use crate::transaction::memory::part_bytes;
-use crate::transaction::taken_over::TakenOver;
 use crate::transaction::write_set::WriteSet;
-
-/// What a transaction has logged in parts.
-#[derive(Debug, Default)]
-pub(crate) struct Parts {
-    /// The stamp of the last part of each storage.
-    storages: FxHashMap<TableId, Lsn>,
-    /// Storages with rows of tables that others know, by where they are now.
-    pub(super) taken_over: FxHashMap<TableId, TakenOver>,
-    /// The snapshot of the first scan of each storage that was scanned before any of it was logged: what is logged later must
-    /// not come into its sight.
-    scanned: FxHashMap<TableId, Lsn>,
-    /// Memory of the rows in the write set that a next part may take, about.
-    unlogged_bytes: u64,
-}
-
-impl Parts {
-    /// Whether rows of the storage are in the log.
-    pub(crate) fn has(&self, storage: TableId) -> bool {
-        !self.storages.is_empty() && self.storages.contains_key(&storage)
-    }
-}
 
 impl Transaction {
     /// Whether the table's rows are where nobody else looks.

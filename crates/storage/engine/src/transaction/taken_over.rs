@@ -15,7 +15,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use seawall_types::{Lsn, TableId};
+use seawall_types::TableId;
 
 use crate::bulk_load::loaded_rows::LoadedRows;
 use crate::catalog::{self, ObjectRow, Table};
@@ -23,17 +23,9 @@ use crate::error::Error;
 use crate::options::Isolation;
 use crate::row_key;
 use crate::snapshots::scan::{any_newer_in, row_bounds};
+use crate::transaction::logged_parts::TakenOver;
 use crate::transaction::memory::part_bytes;
 use crate::transaction::{Transaction, no_such_table};
-
-/// Where the rows of a table were that others know, and the newest commit that was copied.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TakenOver {
-    pub(super) from: TableId,
-    /// Where this transaction had them last.
-    left: TableId,
-    pub(super) copied: Lsn,
-}
 
 impl Transaction {
     /// Whether the transaction has nearly all the memory that it may take, for rows of tables that others know

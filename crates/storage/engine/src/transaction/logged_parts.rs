@@ -1,0 +1,34 @@
+//! What a transaction has logged in parts, before it commits; see `parts` and `taken_over`.
+
+use rustc_hash::FxHashMap;
+use seawall_types::{Lsn, TableId};
+
+/// What a transaction has logged in parts.
+#[derive(Debug, Default)]
+pub(crate) struct LoggedParts {
+    /// The stamp of the last part of each storage.
+    pub(super) storages: FxHashMap<TableId, Lsn>,
+    /// Storages with rows of tables that others know, by where they are now.
+    pub(super) taken_over: FxHashMap<TableId, TakenOver>,
+    /// The snapshot of the first scan of each storage that was scanned before any of it was logged: what is logged later must
+    /// not come into its sight.
+    pub(super) scanned: FxHashMap<TableId, Lsn>,
+    /// Memory of the rows in the write set that a next part may take, about.
+    pub(super) unlogged_bytes: u64,
+}
+
+impl LoggedParts {
+    /// Whether rows of the storage are in the log.
+    pub(crate) fn has(&self, storage: TableId) -> bool {
+        !self.storages.is_empty() && self.storages.contains_key(&storage)
+    }
+}
+
+/// Where the rows of a table were that others know, and the newest commit that was copied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TakenOver {
+    pub(super) from: TableId,
+    /// Where this transaction had them last.
+    pub(super) left: TableId,
+    pub(super) copied: Lsn,
+}
