@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Mutex;
 use crate::atomic::{AtomicBool, Ordering};
-use crate::{Mutex, WaitWord};
+use crate::wait::WaitWord;
 
 /// Ends the waits of threads that sleep under it, from any thread: at once, and for good until it is cleared.
 ///

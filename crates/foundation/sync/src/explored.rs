@@ -13,18 +13,14 @@ mod arc_swap;
 mod atomic;
 mod explore;
 mod latch;
+pub(crate) mod point;
 mod thread;
 mod time;
 pub(crate) mod wait_queue;
 
 pub use explore::{Exploration, explore};
+pub use point::point;
 pub use time::{Timeouts, now, pass_time, set_timeouts};
-
-/// Lets the scheduler choose who goes on.
-pub fn point() {
-    // Nothing but a switch, in shuttle: `yield_now` would lower the thread's priority.
-    shuttle::thread::sleep(std::time::Duration::ZERO);
-}
 
 /// How many steps the run has made so far: whenever a thread goes on, it is one.
 pub fn steps() -> usize {

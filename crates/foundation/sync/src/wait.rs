@@ -132,7 +132,7 @@ mod system {
     }
 
     pub(super) fn wake(word: &AtomicU32, count: u32) {
-        crate::explored::point();
+        crate::explored::point::point();
         let queue = QUEUES.with_borrow(|queues| queues.get(&address(word)).cloned());
         if let Some(queue) = queue {
             queue.wake(usize::try_from(count).unwrap_or(usize::MAX));

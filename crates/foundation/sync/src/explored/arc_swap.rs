@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::point;
+use super::point::point;
 
 /// Of `ArcSwap<V>` the value is an `Arc<V>`, of `ArcSwapOption<V>` an `Option<Arc<V>>`.
 pub struct ArcSwapAny<T>(parking_lot::Mutex<T>);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use super::point;
+use super::point::point;
 
 macro_rules! passed_on {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
