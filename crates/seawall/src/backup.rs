@@ -30,9 +30,8 @@ pub use seawall_backup::{
 pub use seawall_engine::{ArchiveMode, RestoreTarget};
 pub use seawall_io::{Clock, OsRandom, Random, SystemClock};
 
+use seawall_engine::Environment;
 use seawall_io::OsDisk;
-
-use crate::Environment;
 
 /// A directory of this machine, for [`restore`], which makes it.
 pub fn directory(path: impl Into<PathBuf>) -> Environment {

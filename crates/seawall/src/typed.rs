@@ -36,8 +36,8 @@ use std::ops::{Bound, RangeBounds};
 use seawall_codec::hexadecimal::to_hexadecimal;
 use seawall_codec::key::{self, AsKey, Key, KeyPrefix};
 use seawall_codec::value::{AsValue, Value};
-
-use crate::{Database, Error, Lsn, Snapshot, Table, Transaction};
+use seawall_engine::{Database, Error, Snapshot, Table, Transaction};
+use seawall_types::Lsn;
 
 /// A table read and written as rows of `K` and `V`. Cheap to clone; the rows are in the table, not in here.
 pub struct TypedTable<K, V> {
@@ -327,7 +327,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::Options;
+    use seawall_engine::Options;
 
     type Id = (u16, String, i8);
     type Content = (String, Option<u32>);
