@@ -12,7 +12,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::files::now;
-use crate::output::tell;
+use crate::standard_error::tell;
 
 /// Which events are shown: `warn`, or `seawall_wal=debug,seawall_backup=info`. It comes before `-v`.
 const VARIABLE: &str = "RUST_LOG";

@@ -19,7 +19,7 @@ use std::io;
 use seawall_base_backup::PostgreSqlBackupError;
 use seawall_io::is_disk_full;
 
-use crate::output::tell;
+use crate::standard_error::tell;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]

@@ -27,6 +27,7 @@ mod output;
 pub mod parsers;
 mod progress;
 mod rows;
+mod standard_error;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

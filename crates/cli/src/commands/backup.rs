@@ -1,28 +1,32 @@
 //! `backup`, `backup list`, `restore`.
 
+pub(super) mod passed_over;
+pub(super) mod stored;
+pub(super) mod work;
+
 use std::sync::Arc;
 
 use seawall::{DatabaseDirectory, DatabaseId, Environment, OpenMode, TimelineId};
-use seawall_archive::{Packing, Repository, System};
+use seawall_archive::{Repository, System};
 use seawall_backup::{
-    BackupError, BackupOptions, BackupStart, BackupStep, OnItsWay, PassedOver, RestoreProgress,
-    RestoreReport, RestoreRequest, StoredBackup, StoredBackups,
+    BackupOptions, BackupStart, BackupStep, OnItsWay, RestoreProgress, RestoreReport, RestoreRequest, back_up,
 };
-use seawall_backup::{back_up, backups};
-use seawall_base_backup::{StoredPostgreSqlBackups, postgresql_backups};
 use seawall_engine::{ArchiveMode, RestoreTarget};
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use serde_json::{Value, json};
 
 use super::postgresql_backup;
 use crate::arguments::{
-    ArchiveModeArguments, BackupArguments, BackupCommand, OneRepository, RestoreArguments,
-    RestoredArchiveMode, Shared, Switch,
+    ArchiveModeArguments, BackupArguments, BackupCommand, OneRepository, RestoreArguments, Shared, Switch,
 };
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Output, duration, grouped, size, tell};
+use crate::output::{Output, duration, grouped, size};
 use crate::progress;
+use crate::standard_error::tell;
+use passed_over::{passed_over_json, warn_of_passed_over};
+use stored::{backup_json, origin, shown};
+use work::{Work, archive_mode_of, archive_mode_word, restore_threads};
 
 pub(crate) fn backup(
     shared: &Shared,
@@ -56,29 +60,6 @@ pub(super) fn open_repositories(shared: &Shared, given: &[String]) -> Result<Vec
         // Says what to do.
         [] => Ok(vec![open(&None)?]),
         named => named.iter().cloned().map(Some).map(|url| open(&url)).collect(),
-    }
-}
-
-/// What is the same for backups of databases and of clusters: given, or else set.
-pub(super) struct Work {
-    pub(super) threads: usize,
-    pub(super) bytes_per_second: Option<u64>,
-    pub(super) packing: Packing,
-}
-
-impl Work {
-    pub(super) fn of(shared: &Shared, arguments: &BackupArguments) -> Work {
-        let settings = &shared.settings;
-        let threads = arguments.threads.unwrap_or_else(|| settings.require("backup.threads"));
-        let rate = arguments.rate.or_else(|| settings.get("backup.rate"));
-        Work {
-            threads: usize::from(threads),
-            bytes_per_second: rate.map(|mib| mib.saturating_mul(1 << 20)),
-            packing: arguments
-                .compression
-                .or_else(|| settings.packing("backup.compression"))
-                .unwrap_or_default(),
-        }
     }
 }
 
@@ -135,25 +116,6 @@ fn tell_start(bar: &indicatif::ProgressBar, start: &BackupStart) {
     bar.suspend(|| goes_on.iter().chain(&start.notes).for_each(tell));
 }
 
-/// What it builds on, if it does.
-fn origin(backup: &StoredBackup) -> String {
-    let parent = backup.manifest.parent.iter().map(|parent| format!(", an increment of {parent}"));
-    let part = backup.manifest.goes_on_with.iter().map(|part| format!(", resumed from {}", part.id));
-    parent.chain(part).collect()
-}
-
-fn backup_json(backup: &StoredBackup) -> Value {
-    let (manifest, base) = (&backup.manifest, &backup.manifest.base);
-    json!({
-        "backup": backup.id, "database": base.database.to_string(), "timeline": base.timeline.get(),
-        "redo_point": base.redo_point.to_string(), "end": manifest.end.end.to_string(),
-        "started_micros": manifest.started_micros, "ended_micros": manifest.end.time_micros,
-        "parent": manifest.parent, "goes_on_with": manifest.goes_on_with.as_ref().map(|part| &part.id), "rows": manifest.user_rows(), "bytes": manifest.bytes(),
-        "log_bytes": manifest.log_bytes(), "runs": manifest.runs.len(),
-        "encrypted": base.keys.is_some(),
-    })
-}
-
 fn list(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
     let repository = open_repository(shared, one.given())?;
     for system in repository.systems()? {
@@ -162,44 +124,6 @@ fn list(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
         }
     }
     Ok(())
-}
-
-/// The backups of a database or cluster, as JSON and as text, oldest first.
-pub(super) fn shown(repository: &Repository, system: System) -> Result<Vec<(Value, String)>, Failure> {
-    Ok(match system {
-        System::Seawall(database) => {
-            let StoredBackups { complete, damaged, .. } = backups(repository, database)?;
-            let complete = complete.iter().map(|backup| (backup_json(backup), backup_text(backup)));
-            complete.chain(damaged.iter().map(damaged_backup)).collect()
-        }
-        System::PostgreSql(cluster) => {
-            use postgresql_backup::{backup_json, backup_text};
-            let StoredPostgreSqlBackups { complete, damaged } = postgresql_backups(repository, cluster)?;
-            let complete = complete.iter().map(|backup| (backup_json(backup), backup_text(backup)));
-            complete.chain(damaged.iter().map(damaged_backup)).collect()
-        }
-    })
-}
-
-fn damaged_backup(error: &BackupError) -> (Value, String) {
-    (json!({ "damaged": error.to_string() }), error.to_string())
-}
-
-fn backup_text(backup: &StoredBackup) -> String {
-    let (manifest, base) = (&backup.manifest, &backup.manifest.base);
-    format!(
-        "{}{}  database {}, timeline {}, {} to {}, ended {}: {} rows, {}, and {} of log",
-        backup.id,
-        origin(backup),
-        base.database,
-        base.timeline,
-        base.redo_point,
-        manifest.end.end,
-        utc(manifest.end.time_micros),
-        grouped(manifest.user_rows()),
-        size(manifest.bytes()),
-        size(manifest.log_bytes())
-    )
 }
 
 pub(crate) fn restore(
@@ -244,58 +168,6 @@ pub(crate) fn restore(
         ),
     };
     output.answer(&answer, format_args!("{}{archiving}", report_text(&report)))
-}
-
-/// Objects that are fetched at a time.
-pub(super) fn restore_threads(shared: &Shared, arguments: &RestoreArguments) -> usize {
-    usize::from(arguments.threads.unwrap_or_else(|| shared.settings.require("restore.threads")))
-}
-
-/// A standby archives nothing before it is promoted, and then it is production.
-pub(super) fn archive_mode_of(arguments: &RestoreArguments) -> ArchiveMode {
-    match arguments.archive_mode {
-        Some(RestoredArchiveMode::Off) => ArchiveMode::Off,
-        Some(RestoredArchiveMode::Preserve) => ArchiveMode::Preserve,
-        None if arguments.postgresql.standby => ArchiveMode::Preserve,
-        None => ArchiveMode::Off,
-    }
-}
-
-/// Says on standard error which data a restore has left out.
-pub(super) fn warn_of_passed_over(passed_over: &[PassedOver], timeline: TimelineId, output: &Output) {
-    for other in passed_over {
-        if other.may_be_meant {
-            output.warn(format_args!(
-                "this follows timeline {timeline}, WHICH MAY BE THE WRONG ONE: the repository has no transaction of it that ended after \
-                 the time asked for, and production may have been on another one by then, which was archived only later: {}; \
-                 --timeline {} restores along that",
-                other.what, other.timeline
-            ));
-            continue;
-        }
-        let newer = if other.is_newer { "NEWER DATA is" } else { "other data is" };
-        output.warn(format_args!(
-            "this follows timeline {timeline}, and {newer} in the repository that it does not have, of {}; --timeline {} restores \
-             that",
-            other.what, other.timeline
-        ));
-    }
-}
-
-pub(super) fn archive_mode_word(mode: ArchiveMode) -> &'static str {
-    match mode {
-        ArchiveMode::Off => "off",
-        ArchiveMode::Preserve => "preserve",
-    }
-}
-
-pub(super) fn passed_over_json(passed_over: &[PassedOver]) -> Value {
-    let one = |other: &PassedOver| {
-        json!({
-            "timeline": other.timeline.get(), "newer": other.is_newer, "may_be_meant": other.may_be_meant, "what": other.what,
-        })
-    };
-    passed_over.iter().map(one).collect()
 }
 
 pub(crate) fn archive_mode(arguments: &ArchiveModeArguments, output: &mut Output) -> Result<(), Failure> {

@@ -1,5 +1,7 @@
 //! `drill`.
 
+pub(super) mod outcome;
+
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -8,32 +10,20 @@ use std::time::Duration;
 
 use seawall::{Environment, OpenMode, TimelineId};
 use seawall_archive::{Repository, System};
-use seawall_backup::{DrillReport, PassedOver, RestoreRequest, VerifyOptions};
+use seawall_backup::{DrillReport, RestoreRequest, VerifyOptions};
 use seawall_engine::RestoreTarget;
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use serde_json::json;
 
-use super::backup::{
-    Bars, database_id, left_behind, on_its_way_json, open_repository, passed_over_json, warn_of_passed_over,
-};
+use super::backup::passed_over::{passed_over_json, warn_of_passed_over};
+use super::backup::{Bars, database_id, left_behind, on_its_way_json, open_repository};
 use super::inspect::{Tables, damage_text};
 use super::{postgresql_backup, postgresql_drill};
 use crate::arguments::{DrillArguments, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
 use crate::output::{Output, duration, grouped};
-
-/// How a drill went: what monitors are told.
-pub(super) struct Outcome {
-    pub(super) recovery: Duration,
-    /// In their order, with their names.
-    pub(super) phases: Vec<(&'static str, Duration)>,
-    pub(super) damages: u64,
-    /// Why what was tried out is not what production would need, if it is not.
-    pub(super) stale: Option<String>,
-    /// Whether the report could be written: what the drill has found counts in any case.
-    pub(super) written: Result<(), Failure>,
-}
+use outcome::{Outcome, stale, threads};
 
 pub(crate) fn drill(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Result<(), Failure> {
     let drilled = run(shared, arguments, output);
@@ -61,30 +51,6 @@ fn verdict(outcome: Outcome) -> Result<(), Failure> {
         (0, Some(why)) => Err(Failure::Broken(why)),
         (count, _) => Err(Failure::Damage { findings: format!("{} damages", grouped(count)) }),
     }
-}
-
-/// Why a drill along a timeline that nobody has named says nothing of production: another has newer data, or may be the one that the
-/// time asked for means.
-pub(super) fn stale(
-    arguments: &DrillArguments,
-    timeline: TimelineId,
-    passed_over: &[PassedOver],
-) -> Option<String> {
-    let is_stale = |other: &&PassedOver| other.is_newer || other.may_be_meant;
-    let other = passed_over.iter().filter(|_| arguments.timeline.is_none()).find(is_stale)?;
-    let why = match other.may_be_meant {
-        true => "production may have been on another one at the time asked for,",
-        false => "there is newer data of",
-    };
-    Some(format!(
-        "the drill went along timeline {timeline}, and {why} {}: name the one of production with --timeline",
-        other.what
-    ))
-}
-
-/// Objects that are fetched at a time.
-pub(super) fn threads(shared: &Shared, arguments: &DrillArguments) -> usize {
-    usize::from(arguments.threads.unwrap_or_else(|| shared.settings.require("drill.threads")))
 }
 
 /// The directory goes when this returns, whatever has happened.

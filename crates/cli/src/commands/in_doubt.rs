@@ -13,7 +13,8 @@ use super::{close, close_unfinished, open};
 use crate::arguments::{InDoubt, OneGid, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Output, Warnings, counted, duration, size};
+use crate::output::{Output, counted, duration, size};
+use crate::standard_error::Warnings;
 
 pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output) -> Result<(), Failure> {
     if arguments.forget.is_some() || arguments.forget_older_than.is_some() {

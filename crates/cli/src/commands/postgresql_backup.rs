@@ -1,32 +1,34 @@
 //! `backup --postgresql`, `restore` of a PostgreSQL cluster, and how its backups are shown.
 
+pub(super) mod stored;
+
 use std::path::Path;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
 use seawall::{Lsn, MasterKey, TimelineId};
 use seawall_archive::{Repository, System};
-use seawall_backup::{BackupError, BadFile, databases};
+use seawall_backup::{BackupError, databases};
 use seawall_base_backup::{
     BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreProgress,
     PostgreSqlRestoreReport, PostgreSqlRestoreRequest, PostgreSqlServer, PostgreSqlTarget, RestoredRole,
-    StoredPostgreSqlBackup, TargetAction, back_up_postgresql, clusters, restore_postgresql,
+    TargetAction, back_up_postgresql, clusters, restore_postgresql,
 };
 use seawall_engine::ArchiveMode;
 use seawall_io::SystemClock;
 use seawall_settings::KeyOf;
 use serde_json::{Value, json};
 
-use super::backup::{
-    Work, archive_mode_of, archive_mode_word, passed_over_json, restore_threads, warn_of_passed_over,
-};
+use super::backup::passed_over::{passed_over_json, warn_of_passed_over};
+use super::backup::work::{Work, archive_mode_of, archive_mode_word, restore_threads};
 use super::repository::url_of;
 use crate::arguments::postgresql as arguments;
 use crate::arguments::{BackupArguments, RestoreArguments, Shared};
 use crate::failure::Failure;
-use crate::files::utc;
-use crate::output::{Output, duration, grouped, size, tell};
+use crate::output::{Output, duration, grouped, size};
 use crate::progress;
+use crate::standard_error::tell;
+use stored::{backup_json, bad_files_text};
 
 pub(super) fn take(
     shared: &Shared,
@@ -96,52 +98,6 @@ pub(super) fn take(
         });
     }
     Ok(())
-}
-
-/// What was damaged in the cluster already.
-fn bad_files_text(backup: &StoredPostgreSqlBackup) -> String {
-    let files = &backup.manifest.bad_files;
-    if !backup.manifest.has_bad_pages {
-        return String::new();
-    }
-    if files.is_empty() {
-        return ", with BAD PAGES, in files that the server has not named in English".to_owned();
-    }
-    let shown: Vec<String> = files.iter().map(|file| format!("{} of {}", file.pages, file.path)).collect();
-    format!(", with BAD PAGES: {}", shown.join(", "))
-}
-
-fn bad_files_json(backup: &StoredPostgreSqlBackup) -> Value {
-    let file = |file: &BadFile| json!({ "file": file.path, "pages": file.pages });
-    backup.manifest.bad_files.iter().map(file).collect()
-}
-
-pub(super) fn backup_json(backup: &StoredPostgreSqlBackup) -> Value {
-    let manifest = &backup.manifest;
-    json!({
-        "backup": backup.id, "system": System::PostgreSql(manifest.system).to_string(), "label": manifest.label,
-        "release": manifest.release, "timeline": manifest.timeline.get(), "start": manifest.start.to_string(),
-        "end": manifest.end.to_string(), "started_micros": manifest.started_micros,
-        "ended_micros": manifest.ended_micros, "files": manifest.files, "bytes": manifest.bytes(),
-        "parts": manifest.parts.len(), "bad_pages": manifest.has_bad_pages, "bad_files": bad_files_json(backup),
-    })
-}
-
-pub(super) fn backup_text(backup: &StoredPostgreSqlBackup) -> String {
-    let manifest = &backup.manifest;
-    format!(
-        "{}  {}, timeline {}, {} to {}, ended {}: {} files, {}, {:?}{}",
-        backup.id,
-        System::PostgreSql(manifest.system),
-        manifest.timeline,
-        manifest.start,
-        manifest.end,
-        utc(manifest.ended_micros),
-        grouped(manifest.files),
-        size(manifest.bytes()),
-        manifest.label,
-        bad_files_text(backup)
-    )
 }
 
 /// The cluster that is to be restored; `None` if it is a database of Seawall's.

@@ -13,8 +13,8 @@ use seawall_base_backup::{
 use seawall_io::SystemClock;
 use serde_json::json;
 
-use super::backup::{passed_over_json, warn_of_passed_over};
-use super::drill::{Outcome, stale, threads};
+use super::backup::passed_over::{passed_over_json, warn_of_passed_over};
+use super::drill::outcome::{Outcome, stale, threads};
 use super::postgresql_backup::{restore_command, show, target};
 use crate::arguments::{DrillArguments, Shared};
 use crate::failure::Failure;

@@ -166,7 +166,7 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
                 .into_iter()
                 .map(|gap| repository.read_gap(system, gap))
                 .collect::<Result<_, _>>()?,
-            backups: super::backup::shown(&repository, system)?,
+            backups: super::backup::stored::shown(&repository, system)?,
         });
     }
     if output.json() {

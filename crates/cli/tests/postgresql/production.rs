@@ -184,7 +184,7 @@ fn a_time_between_a_failover_and_the_end_of_an_outage_of_the_archive_is_not_rest
         "{report}"
     );
     assert_eq!(passed_over["may_be_meant"], true, "{report}");
-    for word in ["this follows timeline 1", "MAY BE THE WRONG ONE", "--timeline 2"] {
+    for word in ["the restore follows timeline 1", "MAY BE THE WRONG ONE", "--timeline 2"] {
         assert!(said.contains(word), "{word}: {said}");
     }
     // Its recovery does not reach that time.

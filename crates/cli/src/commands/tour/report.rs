@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-use crate::output::{Output, tell};
+use crate::output::Output;
+use crate::standard_error::tell;
 
 /// Collects what was measured, and says it as it happens.
 pub(super) struct Report<'a> {
