@@ -67,7 +67,7 @@ pub struct Description {
 pub enum SegmentError {
     /// Not a name of a file of a log.
     #[error(
-        "{name:?} is no file of a log: expected 24 upper-case hexadecimal digits, perhaps with .partial or .backup, or 8 with \
+        "{name:?} is not a file of a log: expected 24 upper-case hexadecimal digits, perhaps with .partial or .backup, or 8 with \
          .history"
     )]
     Name {
@@ -76,7 +76,7 @@ pub enum SegmentError {
     },
     /// Neither Seawall's nor PostgreSQL's.
     #[error(
-        "{name} is no segment of Seawall, nor of PostgreSQL 13 to 18: it starts with {found:02x?}; if it was written by a newer \
+        "{name} is not a segment of Seawall, nor of PostgreSQL 13 to 18: it starts with {found:02x?}; if it was written by a newer \
          release, use a newer seawall"
     )]
     Unknown {

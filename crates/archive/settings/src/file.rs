@@ -267,7 +267,7 @@ pub(crate) fn unknown(name: &str, what: &str, known: impl Iterator<Item = &'stat
     let distance = |known: &&str| strsim::normalized_damerau_levenshtein(known, name);
     let nearest = known.iter().copied().max_by(|one, other| distance(one).total_cmp(&distance(other)));
     match nearest.filter(|nearest| distance(nearest) >= NEAR) {
-        Some(nearest) => format!("{name:?} is no {what}; did you mean {nearest}?"),
-        None => format!("{name:?} is no {what}; there are {}", known.join(", ")),
+        Some(nearest) => format!("{name:?} is not a {what}; did you mean {nearest}?"),
+        None => format!("{name:?} is not a {what}; there are {}", known.join(", ")),
     }
 }

@@ -140,7 +140,7 @@ pub(crate) const CREDENTIALS: &str = "credentials";
 /// # Panics
 /// If there is none: paths stand in programs.
 pub fn known(path: &str) -> &'static Known {
-    KNOWN.iter().find(|known| known.path == path).unwrap_or_else(|| panic!("{path} is no setting"))
+    KNOWN.iter().find(|known| known.path == path).unwrap_or_else(|| panic!("{path} is not a setting"))
 }
 
 /// The setting that the file calls so.

@@ -185,7 +185,7 @@ mod tests {
             ("http_listen = \"9187\"", "the file, line 2: server.http_listen: \"9187\": expected an address"),
             (
                 "max_connections = 7",
-                "the file, line 2: \"max_connections\" is no setting in [server]; did you mean",
+                "the file, line 2: \"max_connections\" is not a setting in [server]; did you mean",
             ),
         ] {
             let refused = of(&format!("[server]\n{text}")).unwrap_err();

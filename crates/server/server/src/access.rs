@@ -170,7 +170,7 @@ impl Network {
         }
         let refused = || {
             AccessRuleError(format!(
-                "{word:?} is no address: expected all, or one such as 10.0.0.0/8 or ::1/128"
+                "{word:?} is not an address: expected all, or one such as 10.0.0.0/8 or ::1/128"
             ))
         };
         let (address, prefix) = word.split_once('/').ok_or_else(refused)?;
@@ -287,7 +287,7 @@ mod tests {
             ("host all all all md5", "\"md5\" is none of trust, reject and scram-sha-256"),
             (
                 "host all all 10.0.0.0/33 trust",
-                "\"10.0.0.0/33\" is no address: expected all, or one such as 10.0.0.0/8 or ::1/128",
+                "\"10.0.0.0/33\" is not an address: expected all, or one such as 10.0.0.0/8 or ::1/128",
             ),
         ] {
             assert_eq!(text.parse::<AccessRule>().unwrap_err().to_string(), expected);

@@ -141,7 +141,7 @@ fn what_is_no_setting_is_refused_with_its_line_and_the_nearest_name() {
         ("queue_max = \"1GiB\"", &["line 1", "stands in [archive]"]),
         ("[archive]\nrepository = \"/x\"", &["line 2", "at the top of the file"]),
         ("[archve]\nspool = \"/x\"", &["line 1", "did you mean archive?"]),
-        ("[flowers]\n", &["line 1", "\"flowers\" is no section", "backup"]),
+        ("[flowers]\n", &["line 1", "\"flowers\" is not a section", "backup"]),
         ("[credentials]\nAWS_ACCES_KEY_ID = \"x\"", &["line 2", "AWS_ACCES_KEY_ID"]),
         ("[credentials]\naws_access_key_id = \"x\"", &["line 2", "aws_access_key_id"]),
         ("[credentials]\nAWS_ACCESS_KEY_ID = []", &["line 2", "AWS_ACCESS_KEY_ID"]),
