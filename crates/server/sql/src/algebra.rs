@@ -4,6 +4,8 @@
 //! anything. A column that a relation uses and none below it makes comes from outside: the relation is correlated, and the number
 //! belongs to a row of an enclosing query.
 
+pub(crate) mod walk;
+
 pub use seawall_engine::RowLock;
 use std::sync::Arc;
 

@@ -194,7 +194,7 @@ impl<'a> Binder<'a> {
     ) -> SqlResult<crate::schema::define::requests::Expression> {
         let text = written::words(value, named, self.settings)?;
         let mut used = Vec::new();
-        same::visit(value, &mut |inner| {
+        crate::algebra::walk::visit(value, &mut |inner| {
             if let ExpressionKind::Column(id) = inner.kind
                 && let Some((_, name)) = named.iter().find(|(known, _)| *known == id)
                 && !used.contains(name)
@@ -299,7 +299,7 @@ pub(crate) fn column(id: ColumnId, of: TypeReference) -> Expression {
 /// Whether an expression may give another value each time.
 pub(crate) fn is_volatile(expression: &Expression) -> bool {
     let mut found = false;
-    same::visit(expression, &mut |inner| {
+    crate::algebra::walk::visit(expression, &mut |inner| {
         found |= match &inner.kind {
             ExpressionKind::Call(call) | ExpressionKind::SessionCall(call) => {
                 call.function.volatility == b'v'

@@ -38,7 +38,7 @@ pub(crate) use walk::used as used_columns;
 /// # Errors
 /// `0A000`: a function that is not there, by its name; `54001`: it is too deep.
 pub fn plan(query: &Query, statistics: &mut dyn Statistics) -> SqlResult<Arc<Plan>> {
-    if walk::is_deeper(&query.relation, planner::DEPTH_MAX) {
+    if crate::algebra::walk::is_deeper(&query.relation, planner::DEPTH_MAX) {
         return Err(planner::too_deep());
     }
     let relation = rewrite::rewrite(query.relation.clone());

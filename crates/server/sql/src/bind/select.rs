@@ -16,9 +16,9 @@ use sqlparser::ast::{
     SetExpr,
 };
 
-use super::same::visit;
 use super::scope::{Clause, Scope};
 use super::{Binder, constant};
+use crate::algebra::walk::visit;
 use crate::algebra::{ColumnId, ExpressionKind, OutputColumn, Relation, SortKey};
 use lock::locks_not_allowed;
 use order::{check_equality, order_list, sorted};

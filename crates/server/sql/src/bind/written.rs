@@ -26,7 +26,7 @@ pub(crate) fn words(
 /// The numbers of relations that an expression names, such as of sequences.
 pub(crate) fn relations(expression: &Expression) -> Vec<Oid> {
     let mut found = Vec::new();
-    super::same::visit(expression, &mut |inner| {
+    crate::algebra::walk::visit(expression, &mut |inner| {
         if let (oid::REGCLASS, Kind::Constant(Datum::Oid(relation))) = (inner.of.oid, &inner.kind)
             && !found.contains(relation)
         {

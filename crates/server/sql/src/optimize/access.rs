@@ -137,7 +137,7 @@ pub(super) fn scanned_table(relation: &Relation, row: ColumnId) -> Option<Arc<Ta
         return (scan.row == Some(row)).then(|| scan.table.clone());
     }
     let mut found = None;
-    super::walk::inputs(relation, &mut |input| {
+    crate::algebra::walk::inputs(relation, &mut |input| {
         if found.is_none() {
             found = scanned_table(input, row);
         }

@@ -6,7 +6,8 @@ use seawall_values::SqlResult;
 
 use super::lower::ROW_COST;
 use super::planner::{Estimate, Planner};
-use super::walk::{self, Columns, inputs, made, used_here};
+use super::walk::{Columns, made, used_here};
+use crate::algebra::walk::{any, expressions, inputs};
 use crate::algebra::{Change, ChangeKind, ColumnId, Conflict, MergeAction, MergeClause, Relation, RowLock};
 use crate::execute::plan::{
     ChangePlan, ChangePlanKind, ConflictPlan, ConflictUpdatePlan, MergeActionPlan, MergeClausePlan, PlanKind,
@@ -21,9 +22,9 @@ fn reads(relation: &Relation, table: &Table) -> bool {
     }
     let mut found = false;
     inputs(relation, &mut |input| found = found || reads(input, table));
-    walk::expressions(relation, &mut |expression| {
+    expressions(relation, &mut |expression| {
         found = found
-            || walk::any(expression, &mut |expression| match &expression.kind {
+            || any(expression, &mut |expression| match &expression.kind {
                 crate::algebra::ExpressionKind::Subquery(subquery) => reads(&subquery.relation, table),
                 _ => false,
             });

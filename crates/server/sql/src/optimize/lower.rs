@@ -7,7 +7,8 @@ use seawall_values::{Oid, SqlError, SqlResult, oid};
 use super::compile::implementation;
 use super::planner::{Estimate, KnownTable, Planner};
 use super::selectivity::SHARE_DEFAULT;
-use super::walk::{self, Columns, free, inputs, made, used, used_by_all};
+use super::walk::{Columns, free, made, used, used_by_all};
+use crate::algebra::walk::{any, expressions, inputs};
 use crate::algebra::{
     Call, ColumnId, CommonTable, CommonTableId, Expression as Algebra, Relation, SetOperator, SortKey,
 };
@@ -73,9 +74,9 @@ impl Planner<'_> {
         }
         let mut reads = false;
         inputs(relation, &mut |input| reads = reads || self.reads_open_table(input));
-        walk::expressions(relation, &mut |expression| {
+        expressions(relation, &mut |expression| {
             reads = reads
-                || walk::any(expression, &mut |expression| match &expression.kind {
+                || any(expression, &mut |expression| match &expression.kind {
                     crate::algebra::ExpressionKind::Subquery(subquery) => {
                         self.reads_open_table(&subquery.relation)
                     }

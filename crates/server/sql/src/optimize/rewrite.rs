@@ -6,7 +6,8 @@ mod decorrelate;
 mod substitute;
 
 use super::lower::conjuncts;
-use super::walk::{Columns, any, made, used};
+use super::walk::{Columns, made, used};
+use crate::algebra::walk::any;
 use crate::algebra::{Expression, ExpressionKind, JoinKind, Relation, SetOperator};
 use seawall_values::{Datum, TypeReference, oid};
 use substitute::substitute;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::Session;
+use crate::algebra::walk::{expressions, inputs, operands};
 use crate::algebra::{Expression, ExpressionKind, MergeAction, MergeClause, Query, Relation};
 use crate::bind::NeededPrivileges;
 use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_CLASS, PG_DATABASE};
@@ -234,10 +235,10 @@ fn add_used(relation: &Relation, used: &mut Columns) {
         }
         _ => {
             used.extend(walk::used_here(relation));
-            walk::expressions(relation, &mut |expression| add_used_in_subqueries(expression, used));
+            expressions(relation, &mut |expression| add_used_in_subqueries(expression, used));
         }
     }
-    walk::inputs(relation, &mut |input| add_used(input, used));
+    inputs(relation, &mut |input| add_used(input, used));
 }
 
 fn add_used_by_clause(clause: &MergeClause, used: &mut Columns) {
@@ -257,7 +258,7 @@ fn add_used_in_subqueries(expression: &Expression, used: &mut Columns) {
     if let ExpressionKind::Subquery(subquery) = &expression.kind {
         add_used(&subquery.relation, used);
         used.extend(subquery.columns.iter().copied());
-        walk::operands(expression, &mut |operand| walk::add_used(operand, used));
+        operands(expression, &mut |operand| walk::add_used(operand, used));
     }
-    walk::operands(expression, &mut |operand| add_used_in_subqueries(operand, used));
+    operands(expression, &mut |operand| add_used_in_subqueries(operand, used));
 }

@@ -50,6 +50,7 @@ recorded! {
     elements,
     equivalents,
     expressions,
+    grouping,
     inference,
     json,
     merge,

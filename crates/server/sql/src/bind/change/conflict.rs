@@ -7,9 +7,10 @@ use sqlparser::ast::{ConflictTarget, DoUpdate, Ident, Insert, OnConflict, OnConf
 
 use super::super::Binder;
 use super::super::expression::{folded, qualified};
-use super::super::same::{for_each_child_mut, is_same};
+use super::super::same::is_same;
 use super::super::scope::{Clause, Scope};
 use super::{Target, live_columns, scope_column, scope_table};
+use crate::algebra::walk::operands_mut;
 use crate::algebra::{ColumnId, Conflict, ConflictUpdate, Expression, ExpressionKind};
 use crate::schema::{ConstraintKind, Index, IndexedValue, Table};
 
@@ -253,7 +254,7 @@ fn with_values(expression: &mut Expression, existing: &[(usize, ColumnId)], valu
         }
         return;
     }
-    for_each_child_mut(expression, &mut |child| with_values(child, existing, values));
+    operands_mut(expression, &mut |child| with_values(child, existing, values));
 }
 
 fn no_such_index() -> Box<SqlError> {

@@ -10,9 +10,9 @@ use sqlparser::ast::{GroupByExpr, Query, Select, SelectItem, SetExpr, TableFacto
 
 use super::super::Binder;
 use super::super::expression::{folded, qualified};
-use super::super::same::for_each_child_mut;
 use super::super::scope::{Clause, Scope, ScopeColumn, ScopeTable};
 use super::positions_of;
+use crate::algebra::walk::operands_mut;
 use crate::algebra::{ColumnId, Expression, ExpressionKind, Relation};
 use crate::schema::{Definition, Table, View};
 
@@ -79,7 +79,7 @@ fn resolve(value: &mut Expression, computed: &[(ColumnId, Expression)]) {
         }
         return;
     }
-    for_each_child_mut(value, &mut |child| resolve(child, computed));
+    operands_mut(value, &mut |child| resolve(child, computed));
 }
 
 /// What a change of a view is called, in messages.

@@ -229,7 +229,7 @@ impl Binder<'_> {
 /// Whether a column is used in it.
 fn has_columns(expression: &Expression) -> bool {
     let mut found = false;
-    super::super::same::visit(expression, &mut |inner| {
+    crate::algebra::walk::visit(expression, &mut |inner| {
         found |= matches!(
             inner.kind,
             ExpressionKind::Column(_) | ExpressionKind::WholeRow(..) | ExpressionKind::Subquery(_)

@@ -3,10 +3,11 @@
 use seawall_values::{SqlError, SqlResult, SqlState, TypeReference};
 
 use super::super::Binder;
-use super::super::same::{for_each_child_mut, is_same, visit, visit_relation};
+use super::super::same::is_same;
 use super::super::scope::ScopeColumn;
 use super::grouping_sets::Groups;
 use super::items::Item;
+use crate::algebra::walk::{operands_mut, visit, visit_relation};
 use crate::algebra::{ColumnId, Expression, ExpressionKind, Relation, SubqueryKind};
 
 impl Binder<'_> {
@@ -227,7 +228,7 @@ impl Grouped<'_> {
             }
             return;
         }
-        for_each_child_mut(value, &mut |child| self.rewrite(child));
+        operands_mut(value, &mut |child| self.rewrite(child));
         if let ExpressionKind::Subquery(subquery) = &mut value.kind
             && let SubqueryKind::Any(test) | SubqueryKind::All(test) = &mut subquery.kind
         {

@@ -6,9 +6,10 @@ use sqlparser::ast::Expr;
 use super::super::Binder;
 use super::super::expression::folded;
 use super::super::order_of_types::{can_be_grouped, no_equality};
-use super::super::same::{is_same, visit};
+use super::super::same::is_same;
 use super::items::Item;
 use super::order::position_in_list;
+use crate::algebra::walk::visit;
 use crate::algebra::{ColumnId, Expression, ExpressionKind};
 
 impl Binder<'_> {

@@ -3,10 +3,10 @@
 use seawall_values::{Datum, SqlError, SqlResult, SqlState, oid};
 use sqlparser::ast::{Expr, LimitClause, LockClause, NonBlock};
 
-use super::super::same::visit;
 use super::super::scope::Clause;
 use super::super::{Binder, constant};
 use super::Around;
+use crate::algebra::walk::visit;
 use crate::algebra::{Expression, ExpressionKind, Relation, SortKey};
 
 impl Binder<'_> {
