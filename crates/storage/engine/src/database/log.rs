@@ -1,7 +1,8 @@
 //! The log of an open database: its archives, who keeps it, and names of positions in it.
 
+use seawall_io::OpenMode;
 use seawall_types::{Lsn, TimelineId};
-use seawall_wal::{HoldInfo, HoldOptions, LogStream};
+use seawall_wal::{HoldInfo, HoldOptions, LogStream, LogStreamError, SegmentName, TimelineHistory};
 
 use super::Database;
 use crate::archiver::ArchiveWatch;
@@ -55,6 +56,43 @@ impl<'a> DatabaseLog<'a> {
     pub fn stream(&self, from: Lsn) -> Result<LogStream, Error> {
         let stream = self.database.engine().log.stream(from).ok_or(Error::ReadOnly)?;
         stream.map_err(|error| Error::log(&error))
+    }
+
+    /// As `stream`, with the reason why there is none.
+    ///
+    /// # Errors
+    /// `ReadOnly`.
+    pub fn open_stream(&self, from: Lsn) -> Result<Result<LogStream, LogStreamError>, Error> {
+        self.database.engine().log.stream(from).ok_or(Error::ReadOnly)
+    }
+
+    /// The end of what is durable.
+    pub fn flushed(&self) -> Lsn {
+        self.database.engine().log.flushed()
+    }
+
+    /// Bytes of a segment file.
+    pub fn segment_bytes(&self) -> u64 {
+        self.database.engine().redo.superblock().segment_bytes
+    }
+
+    /// The history of a timeline, of which this directory has the file.
+    ///
+    /// # Errors
+    /// `Log` if there is no such file, or it is damaged.
+    pub fn timeline_history(&self, timeline: TimelineId) -> Result<TimelineHistory, Error> {
+        let disk = &self.database.engine().environment.disk;
+        TimelineHistory::load(disk, timeline).map_err(|error| Error::log(&error))
+    }
+
+    /// Fills `buffer` with the bytes of a segment file from `offset` on, as they are.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn read_segment(&self, name: SegmentName, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
+        let disk = &self.database.engine().environment.disk;
+        let file = disk.open(&name.path(), OpenMode::Read);
+        file.and_then(|file| file.read_exact_at(buffer, offset)).map_err(|error| Error::io(&error))
     }
 
     /// The timeline that is written on.

@@ -1,0 +1,164 @@
+//! Where a standby connects: `host=... port=...`, in the words of libpq.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Where a standby connects, and as whom.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UpstreamSettings {
+    /// A name, an address, or the directory of a Unix socket.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The role.
+    pub user: String,
+    /// Its password.
+    pub password: Option<String>,
+    /// The name that `pg_stat_replication` shows.
+    pub application_name: String,
+    /// The slot on the upstream, which is made if it is missing.
+    pub slot: String,
+    /// The limit of a connection attempt.
+    pub connect_timeout: Duration,
+}
+
+/// Why a text does not say where to connect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpstreamSettingsError {
+    /// A word is not `name=value`.
+    #[error("expected `name=value` at {0:?}, as in \"host=primary port=5432 user=standby\"")]
+    Syntax(String),
+    /// The setting is not known.
+    #[error(
+        "{0:?} is not a setting of a connection: expected host, port, user, password, application_name, slot, connect_timeout or sslmode"
+    )]
+    Unknown(String),
+    /// The value is not one of the setting.
+    #[error("{value:?} is not a value of {name}")]
+    Value {
+        /// The setting.
+        name: String,
+        /// The value.
+        value: String,
+    },
+}
+
+/// Without the password.
+impl fmt::Display for UpstreamSettings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UpstreamSettings { host, port, user, application_name, .. } = self;
+        write!(formatter, "host={host} port={port} user={user} application_name={application_name}")
+    }
+}
+
+impl fmt::Debug for UpstreamSettings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl Default for UpstreamSettings {
+    fn default() -> UpstreamSettings {
+        UpstreamSettings {
+            host: "localhost".to_owned(),
+            port: 5432,
+            user: "postgres".to_owned(),
+            password: None,
+            application_name: "standby".to_owned(),
+            slot: "standby".to_owned(),
+            connect_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl FromStr for UpstreamSettings {
+    type Err = UpstreamSettingsError;
+
+    fn from_str(text: &str) -> Result<UpstreamSettings, UpstreamSettingsError> {
+        let mut settings = UpstreamSettings::default();
+        for (name, value) in pairs(text)? {
+            let refused = || UpstreamSettingsError::Value { name: name.clone(), value: value.clone() };
+            match name.as_str() {
+                "host" => settings.host = value,
+                "port" => settings.port = value.parse().map_err(|_| refused())?,
+                "user" => settings.user = value,
+                "password" => settings.password = Some(value),
+                "application_name" => settings.application_name = value,
+                "slot" => settings.slot = value,
+                "connect_timeout" => {
+                    settings.connect_timeout = Duration::from_secs(value.parse().map_err(|_| refused())?);
+                }
+                // A connection without encryption is all there is: what asks for more is refused, not ignored.
+                "sslmode" if matches!(value.as_str(), "disable" | "allow" | "prefer") => {}
+                "sslmode" => return Err(refused()),
+                _ => return Err(UpstreamSettingsError::Unknown(name)),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// Names and values. A value may be in single quotation marks; a backslash takes the next letter as it is.
+fn pairs(text: &str) -> Result<Vec<(String, String)>, UpstreamSettingsError> {
+    let mut pairs = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let refused = || UpstreamSettingsError::Syntax(rest.chars().take(20).collect());
+        let (name, after) = rest.split_once('=').ok_or_else(refused)?;
+        let name = name.trim();
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            return Err(refused());
+        }
+        let (value, after) = value_of(after.trim_start()).ok_or_else(refused)?;
+        pairs.push((name.to_owned(), value));
+        rest = after.trim_start();
+    }
+    Ok(pairs)
+}
+
+fn value_of(text: &str) -> Option<(String, &str)> {
+    let (is_quoted, body) = text.strip_prefix('\'').map_or((false, text), |body| (true, body));
+    let mut value = String::new();
+    let mut letters = body.chars();
+    loop {
+        let before = letters.as_str();
+        match letters.next() {
+            None if is_quoted => return None,
+            None => return Some((value, "")),
+            Some('\'') if is_quoted => return Some((value, letters.as_str())),
+            Some(space) if !is_quoted && space.is_whitespace() => return Some((value, before)),
+            Some('\\') => value.push(letters.next()?),
+            Some(letter) => value.push(letter),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_as_libpq_reads_them() {
+        let read: UpstreamSettings =
+            "host=10.0.0.1 port = 7000 user='re plica' password='it\\'s' slot=s connect_timeout=3"
+                .parse()
+                .unwrap();
+        assert_eq!((read.host.as_str(), read.port, read.user.as_str()), ("10.0.0.1", 7000, "re plica"));
+        assert_eq!(read.password.as_deref(), Some("it's"));
+        assert_eq!((read.slot.as_str(), read.connect_timeout), ("s", Duration::from_secs(3)));
+        assert!(!format!("{read:?} {read}").contains("it's"));
+        assert_eq!("".parse(), Ok(UpstreamSettings::default()));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let refused = |text: &str| text.parse::<UpstreamSettings>().unwrap_err().to_string();
+        assert!(refused("host").starts_with("expected `name=value` at \"host\""));
+        assert!(refused("password='x").starts_with("expected `name=value`"));
+        assert!(refused("hots=a").starts_with("\"hots\" is not a setting"));
+        assert_eq!(refused("port=x"), "\"x\" is not a value of port");
+        assert_eq!(refused("sslmode=verify-full"), "\"verify-full\" is not a value of sslmode");
+    }
+}

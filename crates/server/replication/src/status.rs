@@ -1,0 +1,248 @@
+//! What the replication of a server does: its slots, its receivers, and where it receives itself. Views and the connections share it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use seawall_engine::{AtLimit, Database, Error, HoldInfo, HoldKind, HoldLifetime, HoldOptions, LogHold};
+use seawall_types::{Lsn, TimelineId};
+
+use crate::message::Progress;
+
+/// PostgreSQL's limit of names.
+const SLOT_NAME_BYTES_MAX: usize = 63;
+
+/// The replication of a server. See the module.
+#[derive(Debug)]
+pub struct Replication {
+    database: Database,
+    /// Slots in use, with the number of the connection.
+    active: Mutex<BTreeMap<String, i32>>,
+    senders: Mutex<BTreeMap<i32, SenderStatus>>,
+    receiver: Mutex<Option<ReceiverStatus>>,
+}
+
+/// What a stream is to: a row of `pg_stat_replication`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SenderStatus {
+    /// The number of the connection.
+    pub process_id: i32,
+    /// The role.
+    pub user: String,
+    /// What the receiver calls itself.
+    pub application_name: String,
+    /// Its address and port; `None`: the Unix socket.
+    pub client: Option<(String, u16)>,
+    /// When the connection began: microseconds since 1970.
+    pub began_micros: i64,
+    /// Whether it has everything that is durable.
+    pub is_streaming: bool,
+    /// The end of what was sent.
+    pub sent: Lsn,
+    /// What it says.
+    pub progress: Progress,
+    /// When it said so: microseconds since 1970.
+    pub reply_micros: Option<i64>,
+}
+
+/// Where a standby receives from: the row of `pg_stat_wal_receiver`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiverStatus {
+    /// `streaming`, or what it waits for.
+    pub state: &'static str,
+    /// Where to, without the password.
+    pub upstream: String,
+    /// The slot there.
+    pub slot: Option<String>,
+    /// Host and port.
+    pub address: (String, u16),
+    /// The timeline.
+    pub timeline: TimelineId,
+    /// Where it began to receive.
+    pub started_at: Lsn,
+    /// How far it is.
+    pub progress: Progress,
+    /// The end of the upstream's log, as it last said.
+    pub upstream_end: Lsn,
+    /// When the last message was sent there, and came here: microseconds since 1970.
+    pub message_micros: Option<(i64, i64)>,
+    /// Why the last connection ended.
+    pub last_error: Option<String>,
+}
+
+/// A slot: a row of `pg_replication_slots`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotInfo {
+    /// Its name.
+    pub name: String,
+    /// It ends with the connection that made it.
+    pub is_temporary: bool,
+    /// The connection that uses it.
+    pub active: Option<i32>,
+    /// The log is kept from here on.
+    pub position: Lsn,
+    /// It held more than its limit, and holds nothing any more.
+    pub is_lost: bool,
+}
+
+/// Why a slot is not made, found, or dropped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SlotError {
+    /// The name is not one of a slot.
+    #[error("replication slot name {0:?} is not valid: it has 1 to 63 small letters, digits and underscores")]
+    Name(String),
+    /// There is a slot or another hold of this name.
+    #[error("replication slot {0:?} already exists")]
+    Exists(String),
+    /// There is none.
+    #[error("replication slot {0:?} does not exist")]
+    Missing(String),
+    /// A connection uses it.
+    #[error("replication slot {name:?} is active for PID {process_id}")]
+    Active {
+        /// Its name.
+        name: String,
+        /// The connection.
+        process_id: i32,
+    },
+    /// What the engine says.
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+/// A slot that a connection uses.
+#[derive(Debug)]
+pub struct ActiveSlot {
+    hold: LogHold,
+    replication: Arc<Replication>,
+}
+
+impl ActiveSlot {
+    /// The receiver has everything before.
+    ///
+    /// # Errors
+    /// `LogHoldLost`, `NoSuchLogHold`.
+    pub fn advance(&self, to: Lsn) -> Result<(), Error> {
+        if to > self.hold.position() { self.hold.advance(to) } else { Ok(()) }
+    }
+}
+
+impl Drop for ActiveSlot {
+    fn drop(&mut self) {
+        self.replication.active.lock().remove(self.hold.name());
+    }
+}
+
+impl Replication {
+    /// Of a database that is open.
+    pub fn new(database: Database) -> Arc<Replication> {
+        let (active, senders, receiver) = Default::default();
+        Arc::new(Replication { database, active, senders, receiver })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Makes a slot, durably, which keeps the log from where recovery starts. A temporary one ends when the hold is dropped.
+    ///
+    /// # Errors
+    /// `Name`, `Exists`; `Database`, on a standby as well.
+    pub fn create_slot(&self, name: &str, is_temporary: bool) -> Result<LogHold, SlotError> {
+        check_name(name)?;
+        if self.database.log().holds()?.iter().any(|hold| hold.name == name) {
+            return Err(SlotError::Exists(name.to_owned()));
+        }
+        let lifetime = if is_temporary { HoldLifetime::Process } else { HoldLifetime::Permanent };
+        let options =
+            HoldOptions { kind: HoldKind::Standby, lifetime, limit_bytes: None, at_limit: AtLimit::LoseHold };
+        Ok(self.database.log().hold(name, options, None)?)
+    }
+
+    /// Ends a slot, durably.
+    ///
+    /// # Errors
+    /// `Missing`, `Active`; `Database`.
+    pub fn drop_slot(&self, name: &str) -> Result<(), SlotError> {
+        self.slot(name)?;
+        let active = self.active.lock();
+        if let Some(process_id) = active.get(name).copied() {
+            return Err(SlotError::Active { name: name.to_owned(), process_id });
+        }
+        Ok(self.database.log().release_hold(name)?)
+    }
+
+    /// A slot.
+    ///
+    /// # Errors
+    /// `Missing`; `Database`.
+    pub fn slot(&self, name: &str) -> Result<SlotInfo, SlotError> {
+        let found = self.slots()?.into_iter().find(|slot| slot.name == name);
+        found.ok_or_else(|| SlotError::Missing(name.to_owned()))
+    }
+
+    /// All slots, by name.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn slots(&self) -> Result<Vec<SlotInfo>, Error> {
+        let holds = self.database.log().holds()?;
+        let active = self.active.lock();
+        let info = |hold: HoldInfo| SlotInfo {
+            active: active.get(&hold.name).copied(),
+            is_temporary: hold.options.lifetime == HoldLifetime::Process,
+            position: hold.position,
+            is_lost: hold.lost_at.is_some(),
+            name: hold.name,
+        };
+        Ok(holds.into_iter().filter(|hold| hold.options.kind == HoldKind::Standby).map(info).collect())
+    }
+
+    /// A slot for a connection, which nobody else uses meanwhile.
+    ///
+    /// # Errors
+    /// `Missing`, `Active`; `Database`, `LogHoldLost` among them.
+    pub fn use_slot(self: &Arc<Self>, name: &str, process_id: i32) -> Result<ActiveSlot, SlotError> {
+        self.slot(name)?;
+        let mut active = self.active.lock();
+        if let Some(process_id) = active.get(name).copied() {
+            return Err(SlotError::Active { name: name.to_owned(), process_id });
+        }
+        let hold = self.database.log().find_hold(name)?;
+        active.insert(name.to_owned(), process_id);
+        Ok(ActiveSlot { hold, replication: Arc::clone(self) })
+    }
+
+    /// All streams.
+    pub fn senders(&self) -> Vec<SenderStatus> {
+        self.senders.lock().values().cloned().collect()
+    }
+
+    /// A stream is so far.
+    pub fn note_sender(&self, status: SenderStatus) {
+        self.senders.lock().insert(status.process_id, status);
+    }
+
+    /// A stream has ended.
+    pub fn forget_sender(&self, process_id: i32) {
+        self.senders.lock().remove(&process_id);
+    }
+
+    /// Where this server receives from; `None`: it does not.
+    pub fn receiver(&self) -> Option<ReceiverStatus> {
+        self.receiver.lock().clone()
+    }
+
+    /// Changes what is said of where this server receives from.
+    pub fn note_receiver(&self, change: impl FnOnce(&mut Option<ReceiverStatus>)) {
+        change(&mut self.receiver.lock());
+    }
+}
+
+fn check_name(name: &str) -> Result<(), SlotError> {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_name = (1..=SLOT_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed);
+    if is_name { Ok(()) } else { Err(SlotError::Name(name.to_owned())) }
+}
