@@ -28,6 +28,7 @@ mod notification;
 mod plan;
 mod portal;
 mod privileges;
+mod recovery;
 mod role;
 mod run;
 pub(crate) mod settings;
@@ -50,6 +51,7 @@ use crate::storage::StorageSession;
 
 pub use attention::Waker;
 pub use database::SqlDatabase;
+pub(crate) use recovery::not_in_recovery;
 
 /// Who begins a session, and with what.
 #[derive(Clone, Debug, Default)]

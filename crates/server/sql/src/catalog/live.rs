@@ -7,6 +7,7 @@ pub(super) mod constraints;
 pub(super) mod database;
 mod dependencies;
 mod indexes;
+mod replication;
 mod roles;
 mod sequences;
 mod server;
@@ -62,7 +63,7 @@ pub(super) type Table = &'static [(&'static str, Live)];
 /// The makers of a relation's live rows, if it has any.
 pub(super) fn live(relation: &str) -> Option<&'static Live> {
     static MAP: OnceLock<FxHashMap<&'static str, &'static Live>> = OnceLock::new();
-    let tables: [Table; 15] = [
+    let tables: [Table; 16] = [
         access::TABLE,
         attributes::TABLE,
         classes::TABLE,
@@ -70,6 +71,7 @@ pub(super) fn live(relation: &str) -> Option<&'static Live> {
         database::TABLE,
         dependencies::TABLE,
         indexes::TABLE,
+        replication::TABLE,
         roles::TABLE,
         sequences::TABLE,
         server::TABLE,

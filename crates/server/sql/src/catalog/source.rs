@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use seawall_replication::Replication;
 use seawall_values::{Oid, SqlResult};
 
 use crate::schema::privilege::AccessList;
@@ -406,6 +407,19 @@ pub trait Source {
     /// What the engine has done.
     fn engine_totals(&mut self) -> EngineTotals {
         EngineTotals::default()
+    }
+
+    /// Slots, streams to standbys, and the stream from a primary.
+    fn replication(&mut self) -> Option<Arc<Replication>> {
+        None
+    }
+
+    /// Makes a primary of a standby.
+    ///
+    /// # Errors
+    /// `55000`: the server is not a standby; what the engine says.
+    fn promote(&mut self) -> SqlResult<()> {
+        Err(crate::session::not_in_recovery())
     }
 
     /// What `ANALYZE` has found out about a table.

@@ -19,7 +19,7 @@ mod source;
 mod statistics;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
@@ -63,6 +63,8 @@ pub struct SchemaStore {
     handles: Cache<Arc<str>, seawall_engine::Table>,
     counters: Counters,
     changed_at: AtomicU64,
+    /// Another server defines, and this one follows it.
+    follows: AtomicBool,
     /// By the engine's table.
     row_numbers: Mutex<FxHashMap<Arc<str>, Arc<RowNumbers>>>,
 }
@@ -85,8 +87,12 @@ impl SchemaStore {
             handles: Cache::new(KEPT_MAX),
             counters: Counters::default(),
             changed_at: AtomicU64::new(0),
+            follows: AtomicBool::new(database.standby().is_some()),
             row_numbers: Mutex::default(),
         };
+        if database.standby().is_some() {
+            return Ok(store);
+        }
         let mut transaction = database.begin();
         if store.namespace(&mut transaction, PUBLIC)?.is_none() {
             store.put_first_objects(&mut transaction, superuser)?;
@@ -127,13 +133,24 @@ impl SchemaStore {
     /// About when definitions changed last: what was planned from an older snapshot is planned again.
     ///
     /// The engine tells of tables, at once; of views, sequences, schemas and roles sessions tell after their commit.
+    ///
+    /// A server that follows another one is told of tables only, so everything that it applies may be a change.
     pub fn definitions_changed_at(&self) -> Lsn {
+        if self.follows.load(Ordering::Acquire) {
+            return self.database.snapshot().lsn();
+        }
         self.database.definitions_changed_at().max(Lsn::new(self.changed_at.load(Ordering::Acquire)))
     }
 
     /// A transaction that has changed definitions has ended, at the latest at this moment.
     pub fn note_change(&self, at: Lsn) {
         self.changed_at.fetch_max(at.get(), Ordering::AcqRel);
+    }
+
+    /// This server defines from now on.
+    pub(crate) fn note_promotion(&self) {
+        self.note_change(self.database.snapshot().lsn());
+        self.follows.store(false, Ordering::Release);
     }
 
     pub(super) fn counters(&self) -> &Counters {

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use seawall_engine::Database;
+use seawall_replication::Replication;
 use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::activity::Activities;
 use super::advisory::HeldAdvisoryLocks;
 use super::define::on_commit::OnCommitTables;
 use super::notification::Notifications;
+use super::recovery::{IN_HOT_STANDBY, not_in_recovery};
 use super::settings::SessionSettings;
 use super::{CancelHandle, Login, Session};
 use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_DATABASE};
@@ -20,6 +22,7 @@ use crate::catalog::source::{Asker, Role};
 use crate::schema::privilege::{ObjectKind, Privileges};
 use crate::schema::store::SchemaStore;
 use crate::storage::StorageSession;
+use crate::storage::engine_error::EngineResult;
 
 /// The superuser of a new database.
 const SUPERUSER: &str = "postgres";
@@ -34,6 +37,8 @@ pub struct SqlDatabase {
     pub(crate) notifications: Notifications,
     /// Transactions that were prepared here and have changed rows of tables, but no definition. Those of earlier servers are not in it.
     pub(crate) prepared_rows: Mutex<HashSet<String>>,
+    /// Slots, streams to standbys, and the stream from a primary.
+    pub replication: Arc<Replication>,
     /// Where statements put what their memory does not hold.
     pub(crate) temporary_directory: PathBuf,
     /// Microseconds since 2000-01-01 UTC.
@@ -48,6 +53,7 @@ impl SqlDatabase {
     pub fn new(engine: Database) -> SqlResult<Arc<SqlDatabase>> {
         let store = SchemaStore::open(&engine, SUPERUSER)?;
         Ok(Arc::new(SqlDatabase {
+            replication: Replication::new(engine.clone()),
             engine,
             store,
             activities: Activities::default(),
@@ -80,7 +86,10 @@ impl SqlDatabase {
             }
         }
         given.extend(login.settings.iter().cloned());
-        let settings = SessionSettings::new(&login.user, role.is_superuser, &given)?;
+        let mut settings = SessionSettings::new(&login.user, role.is_superuser, &given)?;
+        if self.is_standby() {
+            settings.state_fact(IN_HOT_STANDBY, "on");
+        }
         let (engine, locks) = self.engine.new_numbered_session(login.process_id);
         let cancel = CancelHandle { requested: engine.cancel_token() };
         let activity = self.activities.add(&login, role.oid, cancel.clone(), super::settings::clock());
@@ -137,7 +146,7 @@ impl SqlDatabase {
             server_started: self.started_at,
             configuration_loaded: self.started_at,
             addresses: None,
-            is_in_recovery: false,
+            is_in_recovery: self.is_standby(),
         }
     }
 
@@ -151,6 +160,30 @@ impl SqlDatabase {
     /// What the engine says.
     pub fn is_superuser(&self, role: &str) -> SqlResult<bool> {
         Ok(self.role(role)?.is_some_and(|role| role.is_superuser))
+    }
+
+    /// Whether a role may stream the log: a superuser, or one with `REPLICATION`.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn may_replicate(&self, role: &str) -> SqlResult<bool> {
+        Ok(self.role(role)?.is_some_and(|role| role.is_superuser || role.replicates))
+    }
+
+    /// Whether it follows another server.
+    pub fn is_standby(&self) -> bool {
+        self.engine.standby().is_some()
+    }
+
+    /// Makes a primary of a standby: sessions go on, and may write from their next transaction on.
+    ///
+    /// # Errors
+    /// `55000`: it is not a standby; what the engine says.
+    pub fn promote(&self, reason: &str) -> SqlResult<()> {
+        let standby = self.engine.standby().ok_or_else(not_in_recovery)?;
+        standby.promote(reason).sql()?;
+        self.store.note_promotion();
+        Ok(())
     }
 
     /// The SCRAM-SHA-256 verifier of a role that may log in, as `pg_authid.rolpassword` has it.

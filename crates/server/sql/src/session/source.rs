@@ -1,5 +1,10 @@
 //! What system relations show of a session and its server.
 
+use std::sync::Arc;
+
+use seawall_replication::Replication;
+use seawall_values::SqlResult;
+
 use super::SqlDatabase;
 use super::settings::SessionSettings;
 use crate::catalog::source::{Activity, Asker, HeldLock, OpenCursor, PreparedStatement, Setting};
@@ -33,6 +38,14 @@ impl SessionState for State<'_> {
 
     fn prepared_statements(&mut self) -> Vec<PreparedStatement> {
         (self.prepared)()
+    }
+
+    fn replication(&self) -> Option<Arc<Replication>> {
+        Some(Arc::clone(&self.database.replication))
+    }
+
+    fn promote(&self) -> SqlResult<()> {
+        self.database.promote("pg_promote()")
     }
 
     fn cursors(&mut self) -> Vec<OpenCursor> {

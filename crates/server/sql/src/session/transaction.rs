@@ -104,6 +104,7 @@ impl Session {
     fn new_transaction(&self, modes: TransactionModes) -> OpenTransaction {
         let isolation = modes.isolation.unwrap_or_else(|| self.settings.default_isolation());
         let is_read_only = modes.is_read_only.unwrap_or_else(|| self.settings.default_read_only());
+        let is_read_only = is_read_only || self.asker.is_in_recovery;
         let durability = match self.settings.synchronous_commit() {
             SynchronousCommit::Off => Durability::Async,
             SynchronousCommit::On => Durability::Sync,
@@ -131,6 +132,7 @@ impl Session {
     /// The transaction that a statement runs in; begins one if there is none.
     pub(super) fn open(&mut self) -> SqlResult<&mut OpenTransaction> {
         if self.open.is_none() {
+            self.note_role();
             let open = self.new_transaction(TransactionModes::default());
             self.settings.begin_transaction((self.settings.values().clock)());
             self.open = Some(open);
@@ -161,6 +163,8 @@ impl Session {
             }
             None => {}
         }
+        self.note_role();
+        self.check_modes(modes)?;
         let mut open = self.new_transaction(modes);
         open.is_block = true;
         self.settings.begin_transaction((self.settings.values().clock)());
@@ -170,6 +174,7 @@ impl Session {
 
     /// `SET TRANSACTION`, and modes of a second `BEGIN`.
     pub(super) fn set_modes(&mut self, modes: TransactionModes) -> SqlResult<()> {
+        self.check_modes(modes)?;
         let lock_wait = self.lock_wait();
         let durability = match self.settings.synchronous_commit() {
             SynchronousCommit::Off => Durability::Async,

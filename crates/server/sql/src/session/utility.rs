@@ -53,6 +53,7 @@ impl Session {
         caller: Caller<'_>,
         sink: &mut dyn Sink,
     ) -> SqlResult<String> {
+        self.check_utility(utility)?;
         let tag = utility.tag().to_owned();
         match &**utility {
             Utility::Transaction(transaction) => return self.run_transaction(transaction, tag),
@@ -188,11 +189,19 @@ impl Session {
     }
 
     fn show_modes(&mut self) {
-        self.settings.show_modes(self.open.as_ref().map(|open| ShownModes {
+        self.note_role();
+        let of_open = self.open.as_ref().map(|open| ShownModes {
             isolation: open.isolation,
             is_read_only: open.is_read_only,
             is_deferrable: open.is_deferrable,
-        }));
+        });
+        // The next transaction only reads, whatever the settings say.
+        let of_standby = self.asker.is_in_recovery.then(|| ShownModes {
+            isolation: self.settings.default_isolation(),
+            is_read_only: true,
+            is_deferrable: self.settings.default_deferrable(),
+        });
+        self.settings.show_modes(of_open.or(of_standby));
     }
 
     /// Sends rows that were made at once.

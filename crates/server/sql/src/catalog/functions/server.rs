@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use seawall_engine::Database;
+use seawall_types::Lsn;
 use seawall_values::functions::Call;
-use seawall_values::{Datum, Oid, Record, SqlResult, oid};
+use seawall_values::{Datum, Oid, Record, SqlError, SqlResult, SqlState, oid};
 
 use super::super::live::database::UTF8;
 use super::super::live::{array, name};
 use super::super::names::{namespace_name, role_name, unknown_role};
-use super::super::source::Source;
+use super::super::source::{EngineTotals, Source};
 use super::{Table, boolean, integer, nothing, object, text};
 use crate::schema::Definition;
 
@@ -31,9 +33,12 @@ pub(super) const TABLE: Table = &[
     ("pg_postmaster_start_time", |source, _| Ok(Datum::TimestampTz(source.asker().server_started))),
     ("pg_conf_load_time", |source, _| Ok(Datum::TimestampTz(source.asker().configuration_loaded))),
     ("pg_is_in_recovery", |source, _| Ok(Datum::Bool(source.asker().is_in_recovery))),
-    ("pg_current_wal_lsn", |source, _| Ok(Datum::Unsigned8(source.engine_totals().log_end))),
-    ("pg_current_wal_insert_lsn", |source, _| Ok(Datum::Unsigned8(source.engine_totals().log_end))),
-    ("pg_current_wal_flush_lsn", |source, _| Ok(Datum::Unsigned8(source.engine_totals().durable_end))),
+    ("pg_current_wal_lsn", |source, _| written(source, |totals| totals.log_end)),
+    ("pg_current_wal_insert_lsn", |source, _| written(source, |totals| totals.log_end)),
+    ("pg_current_wal_flush_lsn", |source, _| written(source, |totals| totals.durable_end)),
+    ("pg_last_wal_receive_lsn", |source, _| followed(source, |database| database.log().flushed())),
+    ("pg_last_wal_replay_lsn", |source, _| followed(source, |database| database.snapshot().lsn())),
+    ("pg_promote", promote),
     ("pg_is_wal_replay_paused", |_, _| Ok(Datum::Bool(false))),
     ("inet_client_addr", |source, _| Ok(addresses(source).0)),
     ("inet_client_port", |source, _| Ok(addresses(source).1)),
@@ -74,6 +79,33 @@ fn version(source: &mut dyn Source, _call: &Call<'_>) -> SqlResult<Datum> {
         "PostgreSQL {shown} (Seawall {seawall}) on {architecture}-unknown-{system}, compiled by rustc, {}-bit",
         usize::BITS
     )))
+}
+
+/// A position of a log that is written here.
+///
+/// # Errors
+/// `55000`: it is another server's.
+fn written(source: &mut dyn Source, position: fn(&EngineTotals) -> u64) -> SqlResult<Datum> {
+    if source.asker().is_in_recovery {
+        let error = SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "recovery is in progress");
+        return Err(error.with_hint("WAL control functions cannot be executed during recovery."));
+    }
+    Ok(Datum::Unsigned8(position(&source.engine_totals())))
+}
+
+/// A position of the log of another server; null on one that follows none.
+fn followed(source: &mut dyn Source, position: fn(&Database) -> Lsn) -> SqlResult<Datum> {
+    let replication = source.replication().filter(|replication| replication.database().standby().is_some());
+    Ok(replication.map_or(Datum::Null, |found| Datum::Unsigned8(position(found.database()).get())))
+}
+
+fn promote(source: &mut dyn Source, _call: &Call<'_>) -> SqlResult<Datum> {
+    if !source.asker().is_superuser {
+        let message = "permission denied for function pg_promote";
+        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+    }
+    source.promote()?;
+    Ok(Datum::Bool(true))
 }
 
 fn role(source: &mut dyn Source, oid: Oid) -> SqlResult<Datum> {

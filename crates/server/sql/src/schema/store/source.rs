@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use seawall_engine::{ArchiveStatistics, Transaction};
+use seawall_replication::Replication;
 use seawall_values::{Oid, SqlResult};
 
 use super::{SchemaStore, letter_of_kind};
@@ -50,6 +51,19 @@ pub trait SessionState {
     /// What is known of a table or an index.
     fn statistics(&mut self, _relation: Oid) -> Statistics {
         Statistics::default()
+    }
+
+    /// Slots, streams to standbys, and the stream from a primary.
+    fn replication(&self) -> Option<Arc<Replication>> {
+        None
+    }
+
+    /// Makes a primary of a standby.
+    ///
+    /// # Errors
+    /// `55000`: the server is not a standby; what the engine says.
+    fn promote(&self) -> SqlResult<()> {
+        Err(crate::session::not_in_recovery())
     }
 
     /// The number of the current transaction; `None`: it has none, and none is to be given to it.
@@ -170,6 +184,14 @@ impl Source for StoreSource<'_> {
 
     fn cursors(&mut self) -> Vec<OpenCursor> {
         self.session.cursors()
+    }
+
+    fn replication(&mut self) -> Option<Arc<Replication>> {
+        self.session.replication()
+    }
+
+    fn promote(&mut self) -> SqlResult<()> {
+        self.session.promote()
     }
 
     fn engine_totals(&mut self) -> EngineTotals {
