@@ -26,6 +26,7 @@ use crate::context::{Context, Reloaded};
 use crate::metrics::Metrics;
 use crate::protocol::backend::Severity;
 use crate::protocol::frontend::{self, Frame, FrameError, Target, next_frame, violation};
+use crate::replication::ReplicationConnection;
 use crate::socket::Readiness;
 use crate::startup::{LoggedIn, log_in};
 use crate::statements::StatementSession;
@@ -102,7 +103,7 @@ struct Connection {
 pub(crate) async fn serve(context: Arc<Context>, mut transport: Transport) {
     let limit = context.reloaded().authentication_timeout;
     let logged_in = tokio::time::timeout(limit, log_in(&context, &mut transport)).await;
-    let LoggedIn { user, database, registered, session } = match logged_in {
+    let LoggedIn { user, database, registered, session, replicates } = match logged_in {
         Ok(Some(logged_in)) => logged_in,
         Ok(None) => return,
         Err(_) => {
@@ -115,6 +116,23 @@ pub(crate) async fn serve(context: Arc<Context>, mut transport: Transport) {
     if reloaded.logs_connections {
         let (peer, is_encrypted) = (&transport.socket.peer, transport.is_encrypted());
         tracing::info!(process_id, %peer, is_encrypted, user, database, "connected");
+    }
+    if let Some((application_name, replication)) = replicates {
+        let (context, temporary) = (Arc::clone(&context), Vec::new());
+        let connection = ReplicationConnection {
+            context: Arc::clone(&context),
+            transport,
+            registered,
+            session,
+            replication,
+            user,
+            application_name,
+            temporary,
+        };
+        if let Err(error) = context.pool.run(move || connection.serve()).await {
+            tracing::error!(process_id, %error, "a connection for replication ends");
+        }
+        return;
     }
     let mut connection = Connection {
         context: Arc::clone(&context),

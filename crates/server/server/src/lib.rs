@@ -26,6 +26,7 @@ mod listeners;
 mod metrics;
 mod pool;
 mod protocol;
+mod replication;
 mod scram;
 mod server;
 mod socket;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_io::Random;
+use seawall_replication::Replication;
 use seawall_sql::password::{Verifier, hashed};
 use seawall_sql::session::Login;
 use seawall_values::{SqlError, SqlResult, SqlState};
@@ -37,6 +38,8 @@ const SHORT_KEY_BYTES: usize = 4;
 const LONG_KEY_BYTES: usize = 32;
 /// Names that are longer are cut, as PostgreSQL cuts them.
 const NAME_BYTES_MAX: usize = 63;
+/// The database that a connection for replication is to, in the words of access rules.
+const REPLICATION_DATABASE: &str = "replication";
 /// A client that does not take the reason why it is refused goes without.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
 
@@ -46,6 +49,8 @@ pub(crate) struct LoggedIn {
     pub(crate) database: String,
     pub(crate) registered: Registered,
     pub(crate) session: Box<dyn StatementSession>,
+    /// Of a connection for replication: what it calls itself, and what it replicates.
+    pub(crate) replicates: Option<(String, Arc<Replication>)>,
 }
 
 /// Why there is no session.
@@ -95,7 +100,8 @@ async fn logged_in(context: &Context, transport: &mut Transport) -> Result<Logge
         StartupPacket::TlsRequest | StartupPacket::GssapiRequest => return Err(Refused::Silently),
     };
     negotiate(transport, version, &parameters);
-    let mut login = login_of(&parameters, &transport.socket.peer)?;
+    let replicates = asks_for_replication(&parameters)?;
+    let mut login = login_of(&parameters, &transport.socket.peer, replicates)?;
     let database = context.database()?;
     let peer = transport.socket.peer.clone();
     let is_encrypted = transport.is_encrypted();
@@ -117,9 +123,14 @@ async fn logged_in(context: &Context, transport: &mut Transport) -> Result<Logge
     if role.is_err() {
         Metrics::add(&context.metrics.failed_logins);
     }
-    if !role?.is_superuser {
+    let role = role?;
+    if !role.is_superuser {
         context.connections.refuse_reserved()?;
     }
+    let replicates = match replicates {
+        true => Some((application_name(&parameters), replication_of(&*database, &role)?)),
+        false => None,
+    };
     login.process_id = registered.entry.process_id;
     let (user, name) = (login.user.clone(), login.database.clone());
     let mut session = context.ask(move || database.connect(login)).await?;
@@ -133,7 +144,7 @@ async fn logged_in(context: &Context, transport: &mut Transport) -> Result<Logge
     output.ready_for_query(session.status());
     transport.flush().await?;
     Metrics::add(&context.metrics.connections);
-    Ok(LoggedIn { user, database: name, registered, session })
+    Ok(LoggedIn { user, database: name, registered, session, replicates })
 }
 
 /// Reads up to what is no request for encryption, and encrypts on the way.
@@ -202,15 +213,39 @@ fn negotiate(transport: &mut Transport, version: ProtocolVersion, parameters: &P
     }
 }
 
-fn login_of(parameters: &Parameters, peer: &Peer) -> SqlResult<Login> {
+/// Whether the connection is one for replication of the log.
+fn asks_for_replication(parameters: &Parameters) -> SqlResult<bool> {
+    match parameters.get("replication").map(str::to_ascii_lowercase).as_deref() {
+        None | Some("false" | "off" | "no" | "0") => Ok(false),
+        Some("true" | "on" | "yes" | "1") => Ok(true),
+        Some("database") => Err(SqlError::unsupported("logical replication")),
+        Some(other) => {
+            let message = format!("invalid value for parameter \"replication\": \"{other}\"");
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+    }
+}
+
+fn application_name(parameters: &Parameters) -> String {
+    parameters.get("application_name").unwrap_or_default().to_owned()
+}
+
+fn replication_of(database: &dyn Statements, role: &Role) -> SqlResult<Arc<Replication>> {
+    if !role.may_replicate {
+        let message = "must be superuser or replication role to start walsender";
+        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+    }
+    database.replication().ok_or_else(|| SqlError::unsupported("replication of this database"))
+}
+
+fn login_of(parameters: &Parameters, peer: &Peer, replicates: bool) -> SqlResult<Login> {
     let user = parameters.get("user").filter(|user| !user.is_empty()).ok_or_else(|| {
         let message = "no PostgreSQL user name specified in startup packet";
         SqlError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message)
     })?;
     let database = parameters.get("database").filter(|database| !database.is_empty()).unwrap_or(user);
-    if parameters.get("replication").is_some_and(|value| !matches!(value, "false" | "off" | "no" | "0")) {
-        return Err(SqlError::unsupported("replication by PostgreSQL's protocol"));
-    }
+    // The log is of all databases: access rules may name this one for it.
+    let database = if replicates { REPLICATION_DATABASE } else { database };
     let of_options = options::parse(parameters.get("options").unwrap_or_default())?;
     let is_setting = |name: &str| {
         !matches!(name, "user" | "database" | "options" | "replication") && !name.starts_with("_pq_.")

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use seawall_replication::Replication;
 use seawall_sql::session::{
     Executed, Field, Login, Session, Sink, SqlDatabase, StatementDescription, Timeouts, TransactionStatus,
     Waker,
@@ -19,6 +20,8 @@ pub struct Role {
     pub verifier: Option<String>,
     /// It gets one of the connections that are reserved.
     pub is_superuser: bool,
+    /// It may stream the log: a superuser, or one with `REPLICATION`.
+    pub may_replicate: bool,
 }
 
 /// A database that sessions are made of.
@@ -34,6 +37,11 @@ pub trait Statements: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`SqlDatabase::connect`].
     fn connect(&self, login: Login) -> SqlResult<Box<dyn StatementSession>>;
+
+    /// The replication of the database; `None`: it has none.
+    fn replication(&self) -> Option<Arc<Replication>> {
+        None
+    }
 
     /// The engine's statistics as OpenMetrics text.
     fn open_metrics(&self) -> String;
@@ -74,11 +82,19 @@ pub trait StatementSession: Send {
 
 impl Statements for Arc<SqlDatabase> {
     fn role(&self, name: &str) -> SqlResult<Role> {
-        Ok(Role { verifier: self.password_of(name)?, is_superuser: self.is_superuser(name)? })
+        Ok(Role {
+            verifier: self.password_of(name)?,
+            is_superuser: self.is_superuser(name)?,
+            may_replicate: self.may_replicate(name)?,
+        })
     }
 
     fn connect(&self, login: Login) -> SqlResult<Box<dyn StatementSession>> {
         Ok(Box::new(SqlDatabase::connect(self, login)?))
+    }
+
+    fn replication(&self) -> Option<Arc<Replication>> {
+        Some(Arc::clone(&self.replication))
     }
 
     fn open_metrics(&self) -> String {

@@ -155,6 +155,11 @@ impl Messages {
         self.copy_response(b'H', format, columns);
     }
 
+    /// Of a stream of replication: both sides send data.
+    pub(crate) fn copy_both_response(&mut self) {
+        self.copy_response(b'W', 0, 0);
+    }
+
     fn copy_response(&mut self, kind: u8, format: i8, columns: usize) {
         self.message(kind, |body| {
             body.extend_from_slice(&format.to_be_bytes());

@@ -4,7 +4,9 @@
 
 mod drivers;
 mod pg_isready;
+mod pg_receivewal;
 mod pgbench;
+mod primary;
 mod program;
 mod psql;
 mod served;

@@ -35,7 +35,7 @@ impl Served {
         Served::starting_with(|configuration, _| configuration)
     }
 
-    fn starting_with(change: impl FnOnce(Configuration, &Path) -> Configuration) -> Served {
+    pub(crate) fn starting_with(change: impl FnOnce(Configuration, &Path) -> Configuration) -> Served {
         let directory = tempfile::tempdir().unwrap();
         let configuration = Configuration {
             listen: vec!["127.0.0.1".to_owned()],
@@ -49,6 +49,13 @@ impl Served {
 
     pub(crate) fn server(&self) -> &Server {
         self.server.as_ref().unwrap()
+    }
+
+    /// Cuts all connections, and leaves the database as it is.
+    pub(crate) fn end_immediately(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.end(Shutdown::Immediate);
+        }
     }
 
     pub(crate) fn port(&self) -> u16 {

@@ -60,7 +60,11 @@ pub(crate) const PASSWORD: &str = "correct horse";
 impl Statements for Fake {
     fn role(&self, name: &str) -> SqlResult<Role> {
         let verifier = Verifier::of_password(PASSWORD, &[3; 16]).to_string();
-        Ok(Role { verifier: (name == "alice").then_some(verifier), is_superuser: name == "admin" })
+        Ok(Role {
+            verifier: (name == "alice").then_some(verifier),
+            is_superuser: name == "admin",
+            may_replicate: false,
+        })
     }
 
     fn connect(&self, login: Login) -> SqlResult<Box<dyn StatementSession>> {
