@@ -10,6 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use rustls::ServerConfig;
 use seawall_engine::RecoveryProgress;
 use seawall_io::{Clock, OsRandom, Random, SystemClock};
+use seawall_replication::Replication;
 use seawall_sql::password::{HASH_BYTES, Hash};
 use seawall_values::{SqlError, SqlResult, SqlState};
 use tokio::runtime::Handle;
@@ -169,6 +170,11 @@ impl Context {
     /// The engine's part of the metrics.
     pub(crate) fn engine_metrics(&self) -> Option<String> {
         self.database.get().map(|database| database.open_metrics())
+    }
+
+    /// The replication of the database, if it is open.
+    pub(crate) fn replication(&self) -> Option<Arc<Replication>> {
+        self.database.get().and_then(|database| database.replication())
     }
 
     /// Whether the database takes no more writes.

@@ -35,6 +35,7 @@ mod statements;
 mod supervisor;
 mod tls;
 mod transport;
+mod upstream;
 
 pub use access::{AccessRule, AccessRuleError, default_rules};
 pub use configuration::{Configuration, ConfigurationError};
@@ -43,3 +44,4 @@ pub use protocol::explain::explain;
 pub use server::{Ended, Progress, Server, ServerError, Shutdown};
 pub use statements::{Canceller, Role, StatementSession, Statements};
 pub use tls::{TlsError, TlsFiles};
+pub use upstream::UpstreamDial;

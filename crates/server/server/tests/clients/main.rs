@@ -10,3 +10,4 @@ mod primary;
 mod program;
 mod psql;
 mod served;
+mod standby;
