@@ -1,4 +1,4 @@
-//! Tables whose keys and values have types: the bytes are made and read here, in an order that is the keys' own.
+//! Typed tables: keys and values are encoded and decoded here, and encoded keys sort as the keys do.
 //!
 //! ```
 //! use seawall::{Database, Options, TypedTable};
@@ -87,7 +87,7 @@ impl<K: Key, V: Value> TypedTable<K, V> {
     /// The table `name`, made if it does not exist.
     ///
     /// # Errors
-    /// Those of [`Database::open_or_create_table`].
+    /// The errors of [`Database::open_or_create_table`].
     pub fn open_or_create(database: &Database, name: &str) -> Result<TypedTable<K, V>, Error> {
         database.open_or_create_table(name).map(TypedTable::new)
     }
@@ -140,7 +140,7 @@ impl<K: Key, V: Value> TypedTable<K, V> {
     /// Sets the value of `key`.
     ///
     /// # Errors
-    /// Those of [`Transaction::put`].
+    /// The errors of [`Transaction::put`].
     pub fn put(
         &self,
         transaction: &mut Transaction,
@@ -154,7 +154,7 @@ impl<K: Key, V: Value> TypedTable<K, V> {
     /// for what must not be shown before the transaction has ended.
     ///
     /// # Errors
-    /// Those of [`Transaction::update`], and `RowType` if the row is of another type.
+    /// The errors of [`Transaction::update`], and `RowType` if the row is of another type.
     pub fn update(
         &self,
         transaction: &mut Transaction,
@@ -170,7 +170,7 @@ impl<K: Key, V: Value> TypedTable<K, V> {
     /// Sets the value of `key` in a transaction of its own; returns its LSN.
     ///
     /// # Errors
-    /// Those of [`Database::put`].
+    /// The errors of [`Database::put`].
     pub fn put_now(
         &self,
         database: &Database,
@@ -183,7 +183,7 @@ impl<K: Key, V: Value> TypedTable<K, V> {
     /// Removes the row of `key`, if there is one.
     ///
     /// # Errors
-    /// Those of [`Transaction::delete`].
+    /// The errors of [`Transaction::delete`].
     pub fn delete(&self, transaction: &mut Transaction, key: impl AsKey<K>) -> Result<(), Error> {
         transaction.delete(&self.table, encoded(&key))
     }
@@ -191,7 +191,7 @@ impl<K: Key, V: Value> TypedTable<K, V> {
     /// Removes the row of `key`, if there is one, in a transaction of its own; returns its LSN.
     ///
     /// # Errors
-    /// Those of [`Database::delete`].
+    /// The errors of [`Database::delete`].
     pub fn delete_now(&self, database: &Database, key: impl AsKey<K>) -> Result<Lsn, Error> {
         database.delete(&self.table, encoded(&key))
     }

@@ -207,7 +207,7 @@ pub struct Branches {
 }
 
 impl Branches {
-    /// Those of a database.
+    /// The branches of a database.
     pub fn new(database: Database) -> Branches {
         Branches { database }
     }

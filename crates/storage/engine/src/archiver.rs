@@ -133,7 +133,7 @@ struct State {
     hold: Option<Arc<HoldPosition>>,
     /// It is known that what goes up from the position on follows on what the archive has: `joint`.
     is_joined: bool,
-    /// Those of this process; the last one may not be on record yet.
+    /// Gaps of this process; the last one may not be on record yet.
     gaps: Vec<ArchiveGap>,
     /// Histories that the archive may not have.
     histories: Vec<TimelineId>,
@@ -151,7 +151,7 @@ struct State {
     not_before: Duration,
     /// Why what was tried and is not archived failed. Tails by where they begin: they grow until the next try.
     failed: BTreeMap<LogFile, String>,
-    /// One that failed lets another go first, so that it cannot take the only place again and again.
+    /// The file that failed last. Another file goes first, so that a failing file cannot block the only upload slot.
     failed_last: Option<LogFile>,
     /// Why a gap is not on record.
     gap_failing: Option<String>,
@@ -230,7 +230,7 @@ fn begin_of(file: LogFile) -> LogFile {
 }
 
 impl Archiver {
-    /// Of a log that the archive has up to `position`, and that `hold` keeps from there on, if it does.
+    /// An archiver for a log that is archived up to `position`, and that `hold` keeps from there on.
     fn new(
         options: &ArchiveOptions,
         uploads: Uploads,

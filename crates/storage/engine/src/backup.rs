@@ -1,4 +1,4 @@
-//! What a backup reads of a database that is in use.
+//! The reads of an online backup.
 //!
 //! ```text
 //!   log      |G------------------- loads are logged --------------------|
@@ -81,7 +81,7 @@ pub struct BackupBase {
     pub segment_bytes: u64,
     /// When it was created, in microseconds since 1970.
     pub created_micros: i64,
-    /// Of an encrypted database: its file `keys`, which a master key of its own opens.
+    /// The file `keys` of an encrypted database, which the master key of that database opens.
     pub keys: Option<Vec<u8>>,
     /// Where the replay starts.
     pub redo_point: Lsn,

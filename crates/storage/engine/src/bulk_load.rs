@@ -66,7 +66,7 @@ struct Ordered {
 /// Rows in ascending order on their way into a storage: linked into the tree, a part of them at a time.
 struct Linker {
     target: Loading,
-    /// Of what is not linked yet.
+    /// Builds the leaves that are not linked yet.
     loader: Box<BulkLoader>,
     /// When its list of leaves takes so many bytes, they are linked.
     list_bytes_max: usize,

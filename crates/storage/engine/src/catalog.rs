@@ -160,7 +160,7 @@ pub(crate) fn decode_storage(key: &[u8]) -> Result<TableId, Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReclaimRow {
     Storage,
-    /// Of a table whose name was taken again, so that nothing else tells of the drop.
+    /// A dropped table whose name was reused, so that no other row records the drop.
     Object {
         object: u64,
         dropped: Lsn,
@@ -287,7 +287,7 @@ impl OpenObject {
         self.in_doubt.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// That transaction is decided.
+    /// Notes that the transaction in doubt is decided.
     pub(crate) fn release_in_doubt(&self) {
         let before = self.in_doubt.fetch_sub(1, Ordering::SeqCst);
         assert!(before > 0, "an object is released as often as it was held");

@@ -1,4 +1,4 @@
-//! What a program sees of a database.
+//! `Database`: the face of the engine for programs.
 //!
 //! ```text
 //!   DatabaseDirectory --open--> Database --begin, transact--> Transaction
@@ -196,7 +196,7 @@ impl Database {
     /// passed since the first one did; their number has no limit.
     ///
     /// # Errors
-    /// That of `body`, or of the commit: the first one that is not retryable, or the last one that is.
+    /// The error of `body` or of the commit: the first that is not retryable, or the last that is.
     pub fn transact<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T, Error>) -> Result<T, Error> {
         self.transactions().transact(body)
     }
@@ -254,7 +254,7 @@ impl Database {
     /// Sets a row, in a transaction of its own; the commit's stamp.
     ///
     /// # Errors
-    /// Those of `Transaction::put` and `Transaction::commit`.
+    /// The errors of `Transaction::put` and `Transaction::commit`.
     pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Lsn, Error> {
         self.transactions().put(table, key, value)
     }

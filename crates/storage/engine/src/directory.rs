@@ -1,4 +1,4 @@
-//! The files of a database's directory that belong to no one part of it.
+//! Files of the database directory that belong to no single part of the engine.
 
 use seawall_io::{Disk, OpenMode};
 

@@ -1,4 +1,4 @@
-//! The object that everything shares: the log, the memtables, the tree, and the parts that say who is doing what with them.
+//! The object that all parts share: the log, the memtables, the tree, and the state of those who use them.
 //!
 //! It holds the parts and has no logic. What it can do is in the files named for it: `transaction::commit`, `snapshots::read`,
 //! `checkpoint`, `recovery`, `open`.
@@ -49,7 +49,7 @@ pub(crate) struct Engine {
     /// For the log of a standby that is promoted.
     pub(crate) observer: Arc<EngineObserver>,
     pub(crate) tree: Arc<Tree>,
-    /// Of an encrypted database.
+    /// The keys of an encrypted database.
     pub(crate) keys: Option<DatabaseKeys>,
     /// Swapped in the log's critical section when the active memtable is frozen, under `checkpoint_turn` otherwise.
     pub(crate) view: ArcSwap<View>,
@@ -71,7 +71,7 @@ pub(crate) struct Engine {
     pub(crate) pacing: Pacing,
     pub(crate) background: Arc<BackgroundThreads>,
     pub(crate) archivers: Arc<Archivers>,
-    /// Whoever adds a name to the list of the backups that were begun: it is read, changed and written anew.
+    /// Serializes changes of the list of begun backups, which is read, changed and rewritten.
     pub(crate) backups_begun: Mutex<()>,
     pub(crate) counters: Counters,
     /// Last, since fields go in this order: the lock on the directory stays until the log's thread has ended.

@@ -1,4 +1,4 @@
-//! The world that a database lives in: its directory, its time, its randomness.
+//! The environment of a database: directory, clock, random numbers.
 
 use std::path::Path;
 use std::sync::Arc;

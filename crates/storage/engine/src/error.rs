@@ -1,4 +1,4 @@
-//! What can go wrong, for a program that uses the database: each variant is one thing a caller can act on.
+//! Errors for programs: a caller can act on each variant.
 
 use seawall_io::is_disk_full;
 use seawall_keys::KeysError;
@@ -292,7 +292,7 @@ pub enum Error {
     TableInDoubt {
         /// The table.
         name: String,
-        /// One of the transactions that use it.
+        /// The gid of a transaction that uses the table.
         gid: String,
     },
     /// The savepoint is not one of this transaction, or was given up by a rollback to an earlier one.

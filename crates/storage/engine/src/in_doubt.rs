@@ -74,14 +74,14 @@ enum Stage {
 #[derive(Debug)]
 struct State {
     stage: Stage,
-    /// Of the prepare; known from `InDoubt` on.
+    /// The stamp of the prepare; known from `InDoubt` on.
     stamp: Lsn,
     /// The body of the prepare record; `None`: read it from the tree.
     body: Option<Arc<[u8]>>,
     locks: Vec<u64>,
 }
 
-/// One of them.
+/// A prepared transaction.
 #[derive(Debug)]
 pub(crate) struct PreparedTransaction {
     pub(crate) gid: Arc<str>,
@@ -356,7 +356,7 @@ impl InDoubtTransactions {
         all
     }
 
-    /// Those whose prepare is stamped at most `logged`, and whose decision is not among what is stamped at most `visible`.
+    /// The transactions with a prepare stamped at most `logged`, and without a decision stamped at most `visible`.
     pub(crate) fn all_between(&self, visible: Lsn, logged: Lsn) -> Vec<Arc<PreparedTransaction>> {
         let mut all = Vec::new();
         for shard in &self.shards {

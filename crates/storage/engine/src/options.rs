@@ -1,4 +1,4 @@
-//! What can be set when a database is opened, and per transaction.
+//! Options of a database, chosen at open, and of a transaction.
 
 use std::time::Duration;
 

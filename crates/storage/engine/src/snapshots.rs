@@ -1,4 +1,4 @@
-//! Which snapshots are alive: the checkpoint and the memtable keep what they need, and nothing more.
+//! The live snapshots: the checkpoint and the memtable keep the versions that these need, and no others.
 //!
 //! Taking a snapshot is one compare-and-swap on a slot of the thread's own. The *horizon* is a stamp that no present
 //! snapshot is below and no future one will be: row versions that only snapshots below it could see may go.

@@ -99,7 +99,7 @@ pub struct Transaction {
     reads: ReadSet,
     memory: MemoryShare,
     failed: Option<Failed>,
-    /// One of its reads was refused since its snapshot was cancelled. Ranges, which share it, note that too.
+    /// A read was refused because the snapshot was cancelled. Ranges share the flag, and set it too.
     lost_snapshot: AtomicBool,
     /// The same, for scans that may outlive it.
     scan_lost_snapshot: Option<Arc<AtomicBool>>,

@@ -1,4 +1,4 @@
-//! What can go wrong with the log.
+//! Errors of the log.
 
 use seawall_types::{DatabaseId, Lsn, Timeline, TimelineId, TimelineMark};
 
@@ -53,7 +53,7 @@ pub enum LogError {
     /// There already is a log of this timeline.
     #[error("{path} exists already: a log is created only once")]
     AlreadyExists {
-        /// One of its segments.
+        /// A segment of the log.
         path: String,
     },
     /// The history of a timeline cannot be read or written.
@@ -226,7 +226,7 @@ pub enum SegmentHeaderError {
     Checksum {
         /// In the file.
         stored: u32,
-        /// Of its bytes.
+        /// The checksum of the bytes.
         computed: u32,
     },
     /// A reserved byte is not zero.
@@ -241,7 +241,7 @@ pub enum SegmentHeaderError {
         /// In the file.
         found: u64,
     },
-    /// Of another database.
+    /// A segment of another database.
     #[error("offset 24: segment of database {found}, expected {expected}")]
     Database {
         /// The file's.
@@ -249,7 +249,7 @@ pub enum SegmentHeaderError {
         /// Ours.
         expected: DatabaseId,
     },
-    /// Of another timeline than its name says.
+    /// The segment has another timeline than its name.
     #[error("offset 12: segment of timeline {found}, expected {expected}")]
     Timeline {
         /// The file's.
@@ -257,7 +257,7 @@ pub enum SegmentHeaderError {
         /// By its name.
         expected: TimelineId,
     },
-    /// Of a timeline of the same number that another copy of the database has begun.
+    /// A segment of a timeline with the same number, begun by another copy of the database.
     #[error(
         "offset 48: segment of the timeline {} that began at {} with mark {}; that of this log began at {} with mark {}: another copy \
          of the database wrote it",
@@ -269,7 +269,7 @@ pub enum SegmentHeaderError {
         /// By the history.
         expected: Timeline,
     },
-    /// Of another place in the log than its name says.
+    /// The segment has another position in the log than its name.
     #[error("offset 16: segment starts at {found}, expected {expected}")]
     FirstLsn {
         /// The file's.
@@ -277,7 +277,7 @@ pub enum SegmentHeaderError {
         /// By its name.
         expected: Lsn,
     },
-    /// Of a log with segments of another size.
+    /// A segment of a log with another segment size.
     #[error("offset 40: segments of {found} bytes, expected {expected}")]
     SegmentBytes {
         /// The file's.
@@ -330,7 +330,7 @@ pub enum SegmentCheckError {
     Damaged {
         /// In the file.
         offset: usize,
-        /// Of the record.
+        /// The LSN of the record.
         lsn: Lsn,
         /// The next record that does.
         later: Lsn,
@@ -360,10 +360,10 @@ pub enum PendingFileError {
     Checksum {
         /// In the file.
         stored: u32,
-        /// Of its bytes.
+        /// The checksum of the bytes.
         computed: u32,
     },
-    /// Of another database.
+    /// A pending file of another database.
     #[error("offset 16: pending file of database {found}, expected {expected}")]
     Database {
         /// The file's.
@@ -376,7 +376,7 @@ pub enum PendingFileError {
     Length {
         /// The file's.
         found: u64,
-        /// Of the buffer, by the header; 0 if there is none.
+        /// The size of the buffer, by the header; 0 without a header.
         data_bytes: u64,
     },
     /// A reserved byte is not zero.
@@ -587,7 +587,7 @@ pub enum HistoryError {
         /// What is wrong.
         problem: String,
     },
-    /// Of a timeline of the same number that another copy of the database has begun.
+    /// The history of a timeline with the same number, begun by another copy of the database.
     #[error(
         "timeline history {path} is of a timeline with mark {found}, and the superblock names the one with mark {expected}: another \
          copy of the database wrote it; put back the history of this one"
@@ -637,7 +637,7 @@ pub enum ReceivedMarkError {
         /// What is wrong with the second copy.
         second: &'static str,
     },
-    /// Of another database.
+    /// A file of another database.
     #[error("{path} is of database {found}, expected {expected}")]
     Database {
         /// Which file.

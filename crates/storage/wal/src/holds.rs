@@ -513,7 +513,7 @@ impl State {
     }
 }
 
-/// That of the options is not to be had.
+/// Refuses the name that the hold of the options has.
 fn check_users_name(name: &str) -> Result<(), HoldError> {
     if name == KEEP_NAME { Err(HoldError::Reserved { name: name.to_owned() }) } else { check_name(name) }
 }

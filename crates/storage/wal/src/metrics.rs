@@ -1,4 +1,4 @@
-//! What the log counts.
+//! Counters of the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The log's news for the one who has opened it.
+//! The events that a log reports to its owner.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! What can be chosen about a log.
+//! Options of a log.
 
 use std::sync::Arc;
 

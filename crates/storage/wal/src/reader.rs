@@ -113,7 +113,7 @@ pub struct LogReader {
     /// Where the timeline that is being read began, if reading started before: its first record must be there.
     began_at: Option<Lsn>,
     cipher: Option<Cipher>,
-    /// Of the last timeline, if it is received: up to there it is durable, whatever records say (`received`).
+    /// The durable end of a received log on the last timeline, whatever the records say (`received`).
     received: Option<Lsn>,
     /// Where it started: who starts there knows that what lies before is durable.
     from: Lsn,

@@ -1,4 +1,4 @@
-//! The log of a server that receives it from another one: of a standby.
+//! The log of a standby, received from another server.
 //!
 //! ```text
 //!   bytes --verified--> written to the segment files --sync--> durable --> may be applied, and streamed on

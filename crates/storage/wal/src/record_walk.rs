@@ -1,4 +1,4 @@
-//! Following records through bytes that come in pieces of any size, and verifying each: of a log that is received.
+//! Follows the records of a received log through pieces of any size, and verifies each record.
 //!
 //! ```text
 //!   pieces   [...rec|rec|re][c|rec|rec][ord that is lo][ng|

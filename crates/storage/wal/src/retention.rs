@@ -277,7 +277,7 @@ fn remove_leftovers(
     failure
 }
 
-/// One that is gone already is fine: an operator may have been faster.
+/// Removes a segment. A segment that is gone already is fine: an operator may have been faster.
 fn remove(segments: &SegmentSet, path: &str) -> Result<(), LogError> {
     match segments.disk.remove(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LogError::io("remove", path, error)),

@@ -1,4 +1,4 @@
-//! A segment file looked at alone, without the rest of the log: by an archive.
+//! Checks a single segment file without the rest of the log, for archives.
 //!
 //! Its header says whose it is; then every record in it that verifies proves itself, since a record's checksum covers its
 //! place. Records are packed without regard to segments, so the first bytes may belong to a record of the segment before,

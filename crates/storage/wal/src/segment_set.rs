@@ -1,4 +1,4 @@
-//! The segment files of a log that is written: which there are, and making the next ones ready.
+//! The segment files of a written log: the list, and the preparation of the next files.
 //!
 //! ```text
 //!   to be removed    retained           current   spares, ready     found at open, not looked at yet

@@ -1,4 +1,4 @@
-//! Making durable what a process before this one has written and perhaps not synced.
+//! Makes the writes of an earlier process durable, which that process may not have synced.
 //!
 //! When a process ends in the middle of a flush, or its sync fails, the records of that batch may be read again from the
 //! operating system's cache and still be lost with the power. Whoever goes on from them must make them durable first:

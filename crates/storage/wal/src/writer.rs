@@ -1,4 +1,4 @@
-//! Appending to the log and waiting until it is durable.
+//! Appends to the log, and waits for durability.
 //!
 //! Start at [`Log::append`]. `appender` gives out places, `flush` makes batches durable, `mirror` copies them for `Async` commits.
 //!
@@ -58,7 +58,7 @@ pub struct Log {
     clock: Option<Arc<dyn Clock>>,
     cipher: Option<Cipher>,
     appender: Mutex<Appender>,
-    /// Whoever holds it is the flusher.
+    /// The thread that holds this mutex is the flusher.
     flusher: Mutex<FlusherState>,
     /// End of the last record. Written under `appender`.
     appended: AtomicU64,
@@ -206,7 +206,7 @@ impl Log {
     /// the log; it must be short and make no system call. If it refuses, the record is not appended, the place goes to
     /// the next one, and the refusal comes back as the inner result.
     ///
-    /// Of an encrypted database, the record is encrypted first: it can then be appended here only.
+    /// In an encrypted database, the record is encrypted first, and belongs to this log only.
     ///
     /// Waits while the buffer is full, and prepares the next segment if it was not prepared ahead.
     ///

@@ -1,4 +1,4 @@
-//! A gap: log that an archive does not get, because what it had not taken came to more than its limit.
+//! A gap: log that an archive skips, because the backlog exceeded the archive's limit.
 //!
 //! ```text
 //!   log    |-- the archive has it --|xx lost, on record xx|-- kept by the hold "archiver NAME (gap)", then by "archiver NAME" --|
@@ -50,7 +50,7 @@ pub struct ArchiveGap {
     pub is_on_record: bool,
 }
 
-/// One that is being opened.
+/// A gap that is being opened.
 #[derive(Debug)]
 pub(crate) struct OpeningGap {
     /// Keeps the log behind it.

@@ -1,4 +1,4 @@
-//! Where what goes up follows on what the archive has: found out once after each open, before anything goes up.
+//! Where uploads continue: the end of the archived log, found once after each open, before the first upload.
 //!
 //! ```text
 //!   archive  |-- has it --|reach                                 what it lacks is on record as a gap, or goes up from here

@@ -87,7 +87,7 @@ impl Uploads {
         self.work.wake_all();
     }
 
-    /// Those that have ended since the last call.
+    /// Takes the uploads that have ended since the last call.
     pub(crate) fn take_ended(&self) -> Vec<(LogFile, Uploaded)> {
         std::mem::take(&mut *self.ended.lock())
     }

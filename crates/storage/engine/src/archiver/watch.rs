@@ -1,4 +1,4 @@
-//! Waiting for gaps in an archive, without a look at the database in between.
+//! Waits for gaps in an archive without polling the database.
 
 use std::sync::Arc;
 use std::time::Duration;

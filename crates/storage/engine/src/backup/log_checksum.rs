@@ -20,7 +20,7 @@ pub struct LogChecksum {
 }
 
 impl LogChecksum {
-    /// Of the log from `from` to `end`, in segments of so many bytes.
+    /// A checksum of the log from `from` to `end`, in segments of `segment_bytes`.
     pub fn new(segment_bytes: u64, from: Lsn, end: Lsn) -> LogChecksum {
         LogChecksum { segment_bytes, position: from, end, checksum: Crc64::new() }
     }

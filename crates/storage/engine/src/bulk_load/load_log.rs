@@ -1,4 +1,4 @@
-//! Whether the rows of a bulk load have to be in the log, for an archive or a backup that would otherwise miss them.
+//! Decides whether a bulk load logs its rows: for an archive or a backup, which would miss them otherwise.
 //!
 //! ```text
 //!   rows in the tree --> record "bulk load" --> commit that publishes the table      they are not needed in the log

@@ -1,4 +1,4 @@
-//! The rows of a storage without writers: what a bulk load has put into the tree.
+//! The rows of a storage without writers, as a bulk load has put them into the tree.
 //!
 //! They are read in batches, each at a snapshot of its own: for one snapshot of all, checkpoints would keep what the tree had,
 //! until it is cancelled, and the load with it.

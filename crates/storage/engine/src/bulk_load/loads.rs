@@ -1,4 +1,4 @@
-//! Bulk loads under way, and those who need their rows in the log.
+//! Bulk loads under way, and the consumers that need their rows in the log.
 
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_sync::{Mutex, MutexGuard};
@@ -14,7 +14,7 @@ pub(crate) type PrivateStorages = FxHashMap<TableId, Option<Lsn>>;
 pub(crate) struct Loads {
     /// Storages that are being filled.
     loading: Mutex<FxHashSet<TableId>>,
-    /// Those of them that one transaction alone knows: with the first snapshot at which it has scanned the rows.
+    /// Storages that only one transaction knows, each with the first snapshot that scanned the rows.
     private: Mutex<PrivateStorages>,
     /// How many need the rows of loads in the log. Changed and read in the log's critical section.
     log_needed_by: AtomicU64,
@@ -60,12 +60,12 @@ impl Loads {
         self.loading.lock().remove(&storage);
     }
 
-    /// One more needs the rows in the log. In the log's critical section.
+    /// Counts one more consumer of logged rows. Called in the log's critical section.
     pub(crate) fn need_log(&self) {
         self.log_needed_by.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// One who needed them does no longer.
+    /// Counts one consumer of logged rows less.
     pub(crate) fn release_log(&self) {
         self.log_needed_by.fetch_sub(1, Ordering::SeqCst);
     }

@@ -348,14 +348,14 @@ impl Place {
         Place([&[0; 8], path.as_bytes()].concat())
     }
 
-    /// That of the piece at `offset`.
+    /// The place of the piece at `offset`.
     fn at(&mut self, offset: u64) -> &[u8] {
         self.0[..8].copy_from_slice(&offset.to_le_bytes());
         &self.0
     }
 }
 
-/// Of a piece whose header has zeros for a checksum.
+/// The checksum of a piece, computed with zeros in the checksum field of the header.
 fn checksum_of(place: &[u8], header: &[u8], rows: &[u8]) -> u32 {
     let mut checksum = Crc32c::new();
     checksum.update(place);

@@ -1,4 +1,4 @@
-//! Space of dropped tables, in numbers: what waits to be cut out of the tree, and what was given back.
+//! Statistics of dropped tables: space that waits to be cut out of the tree, and space that was reclaimed.
 //!
 //! Drops are counted as they are logged (`reclaim_counters`). A checkpoint finds out what is really listed in `reclaim`, up to its
 //! freeze point, and counting goes on from there.

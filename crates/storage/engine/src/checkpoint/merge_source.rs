@@ -67,7 +67,7 @@ impl<'a> FrozenRows<'a> {
         FrozenRows::new(memtable, start, &[], Some(first_user_key()), Vec::new())
     }
 
-    /// Of the system tables, those that say which tables there are.
+    /// The rows of the system tables that list the tables.
     pub(crate) fn of_catalog(memtable: &'a Memtable, start: Lsn) -> FrozenRows<'a> {
         FrozenRows::new(memtable, start, &[], Some(first_key_behind_catalog()), Vec::new())
     }

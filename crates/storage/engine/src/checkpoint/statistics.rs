@@ -1,4 +1,4 @@
-//! A checkpoint in numbers: what it moved, what it wrote and where its time went.
+//! Statistics of a checkpoint: rows moved, bytes written, time per step.
 
 use std::collections::VecDeque;
 use std::time::Duration;

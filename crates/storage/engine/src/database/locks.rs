@@ -1,4 +1,4 @@
-//! Sessions with numbers, and the locks of objects that they hold.
+//! Numbered sessions, and the object locks that sessions hold.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Reading at one moment.
+//! `Snapshot`: reads of one moment.
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;

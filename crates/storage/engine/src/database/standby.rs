@@ -1,4 +1,4 @@
-//! A database that follows another one.
+//! The face of a standby, a database that follows a primary.
 
 use seawall_types::Lsn;
 

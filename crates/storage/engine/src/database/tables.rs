@@ -1,4 +1,4 @@
-//! The tables of a database: which there are, and what is done to one as a whole.
+//! The tables of a database: the list, and operations on whole tables.
 
 use super::Database;
 use crate::bulk_load::BulkLoad;

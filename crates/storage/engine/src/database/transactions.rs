@@ -1,4 +1,4 @@
-//! How the transactions of a handle behave, and how one is run again when others were in its way.
+//! The options of a handle's transactions, and the retry of a transaction after a conflict.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Two-phase commit, from the coordinator's side: what is in doubt, and the decision about it.
+//! Two-phase commit, from the coordinator's side: transactions in doubt, and their decisions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,7 +125,7 @@ impl<'a> TwoPhase<'a> {
     /// Removes the record of what rules have decided about `gid`: its coordinator knows. Whether there was one.
     ///
     /// # Errors
-    /// Those of a commit.
+    /// The errors of a commit.
     pub fn forget_automatic_decision(&self, gid: &str) -> Result<bool, Error> {
         self.database.engine().forget_automatic_decision(gid)
     }
@@ -134,7 +134,7 @@ impl<'a> TwoPhase<'a> {
     /// back after that finds nothing, and may take a transaction for decided as it had said.
     ///
     /// # Errors
-    /// Those of a commit.
+    /// The errors of a commit.
     pub fn forget_old_automatic_decisions(&self, age: Duration) -> Result<usize, Error> {
         self.database.engine().forget_old_automatic_decisions(age)
     }

@@ -1,4 +1,4 @@
-//! How old a transaction in doubt is, whatever happens to the time of day.
+//! The age of a transaction in doubt, independent of changes to the time of day.
 //!
 //! Rules decide by it, for good. So time that passes while the database is open is that of the monotonic clock: an
 //! operator, or a wrong time server, that sets the time of day a day ahead makes no transaction a day older, and one that
@@ -13,17 +13,17 @@ use seawall_io::Clock;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Age {
     then: Duration,
-    /// Of the monotonic clock.
+    /// A time of the monotonic clock.
     measured_at: Duration,
 }
 
 impl Age {
-    /// Of what begins now.
+    /// The age of a transaction that begins now.
     pub(crate) fn zero(clock: &dyn Clock) -> Age {
         Age { then: Duration::ZERO, measured_at: clock.monotonic() }
     }
 
-    /// Of what began at this time of day, perhaps in another process. Clocks can be set back: nothing is younger than new.
+    /// The age of a transaction that began at this time of day, perhaps in another process. A clock that was set back gives zero.
     pub(crate) fn since(clock: &dyn Clock, then_micros: i64) -> Age {
         let then = between(clock.wall_micros(), then_micros);
         Age { then, measured_at: clock.monotonic() }

@@ -1,4 +1,4 @@
-//! How many decisions of rules are on record: there is room for so many only.
+//! Counts the recorded decisions of rules, whose number is limited.
 
 use seawall_sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! What changed among in-doubt transactions between two freezes: the counterpart of a memtable.
+//! Changes of in-doubt transactions between two freezes: the counterpart of a memtable.
 //!
 //! A transaction that is prepared and decided within one epoch leaves nothing. When the epoch is over, its changes become
 //! rows of the system table in the memtable that was frozen with it, and are merged with its other system rows; the parts of
@@ -21,7 +21,7 @@ const ENTRY_BYTES: u64 = 512;
 
 #[derive(Debug, Default)]
 struct Changes {
-    /// Of a replay: their rows are in the memtable.
+    /// Transactions of a replay, whose rows are in the memtable.
     replayed: Vec<Arc<PreparedTransaction>>,
     /// Prepared in this epoch and undecided at its end, by the stamp of the prepare. With the body: one that is decided
     /// after the end gives its own up.
@@ -47,7 +47,7 @@ fn bytes_of(prepared: &PreparedTransaction) -> u64 {
 }
 
 impl PreparedEpoch {
-    /// Of a replay, whose memtable has the heads already.
+    /// The epoch of a replay, whose memtable has the heads already.
     pub(crate) fn replayed(in_doubt_at_end: u64, long_bodies: Vec<PreparedBody>) -> PreparedEpoch {
         PreparedEpoch {
             in_doubt_at_end: AtomicU64::new(in_doubt_at_end),

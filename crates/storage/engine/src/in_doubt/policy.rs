@@ -1,4 +1,4 @@
-//! What to do about transactions that stay in doubt: rules.
+//! Rules that decide transactions that stay in doubt.
 //!
 //! A coordinator that never returns leaves rows locked. A rule says, for an owner or for gids that start the same,
 //! how old a transaction may get, and what happens then: it is reported, rolled back, or a hook is asked that knows what the

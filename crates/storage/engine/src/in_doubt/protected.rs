@@ -1,4 +1,4 @@
-//! What keeps serializable transactions that are in doubt in one order with all others: what each has read and written.
+//! The reads and writes of serializable transactions in doubt, which keep these transactions in one order with all others.
 //!
 //! A serializable commit is explained by its place in the log: all that it read is unchanged there. The place of a prepared
 //! transaction is that of its decision, which must not be refused any more. So its reads are validated at the prepare, like

@@ -33,7 +33,7 @@ pub(crate) struct ReplayedTransactions {
 }
 
 impl ReplayedTransactions {
-    /// Those that were in doubt at the redo point. Reads pages only if there were any.
+    /// The transactions in doubt at the redo point. Reads pages only if there were any.
     pub(crate) fn at_redo_point(tree: &Tree, superblock: &Superblock) -> Result<ReplayedTransactions, Error> {
         let mut transactions = ReplayedTransactions::default();
         if superblock.in_doubt == 0 {

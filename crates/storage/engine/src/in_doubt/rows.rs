@@ -84,7 +84,7 @@ impl<'a> LongBodies<'a> {
         LongBodies { bodies, part: 1, key }
     }
 
-    /// Those of `bodies` that are long.
+    /// The long bodies among `bodies`.
     pub(crate) fn only_long(bodies: impl Iterator<Item = PreparedBody>) -> Vec<PreparedBody> {
         let mut long: Vec<_> = bodies.filter(|(_, body)| is_long(body.len())).collect();
         long.sort_unstable_by_key(|(stamp, _)| *stamp);

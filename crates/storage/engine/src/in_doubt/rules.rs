@@ -1,4 +1,4 @@
-//! Rules about transactions that stay in doubt, as an embedding program states them. They are applied in `policy`.
+//! Rules for transactions that stay in doubt, as an embedding program states them. `policy` applies the rules.
 
 use std::sync::Arc;
 use std::time::Duration;

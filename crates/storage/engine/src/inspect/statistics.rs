@@ -1,4 +1,4 @@
-//! What a database has done and what it is, as plain values.
+//! Statistics of a database, as plain values.
 
 pub(crate) mod open_metrics;
 pub(crate) mod published;

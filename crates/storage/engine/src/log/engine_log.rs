@@ -81,7 +81,7 @@ impl EngineLog {
         self.written().map_or_else(|| self.durable_here(), Log::flushed)
     }
 
-    /// Of a log that is not written here.
+    /// The durable end of a log that this server does not write.
     fn durable_here(&self) -> Lsn {
         self.received.as_ref().map_or(self.end_at_open, |log| log.flushed())
     }

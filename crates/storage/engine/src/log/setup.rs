@@ -1,4 +1,4 @@
-//! The settings of a log and a tree, from those of the database.
+//! Derives the settings of the log and the tree from the settings of the database.
 
 use std::sync::Arc;
 

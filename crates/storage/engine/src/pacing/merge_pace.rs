@@ -1,4 +1,4 @@
-//! The pace of a checkpoint: how far it is, for writers who keep to that, and how fast it may write.
+//! The pace of a checkpoint: its progress, which paces writers, and its own write rate.
 
 use std::time::Duration;
 

@@ -22,9 +22,9 @@ use crate::pacing::throttle::ThrottleReason;
 
 /// Writers look at the rate after so much log.
 pub(crate) const LOOK_BYTES: u64 = 256 << 10;
-/// Of the pace: writers are not slowed below this while the disk makes progress.
+/// The lowest share of the pace that writers keep while the disk makes progress.
 const GAIN_MIN: f64 = 0.3;
-/// Of the pace: with more room than this they are not slowed at all.
+/// The share of the pace above which writers are not slowed at all.
 const GAIN_FREE: f64 = 2.5;
 /// Held-back log slows writers from this share of its limit on.
 const HELD_FREE: f64 = 0.5;
@@ -112,13 +112,13 @@ impl CheckpointProgress {
 /// How fast rows are merged, learned from checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MergeSpeed {
-    /// Of the last checkpoint; `None` before the first.
+    /// The rate of the last checkpoint; `None` before the first.
     rows_per_second: Option<f64>,
     /// What a checkpoint takes besides merging users' rows.
     overhead: Duration,
 }
 
-/// Of the memory that is merged, a second, where nothing is known yet.
+/// Bytes of memtable merged a second, before the first measurement.
 const MERGE_BYTES_PER_SECOND: f64 = 24.0 * 1024.0 * 1024.0;
 /// The last checkpoint counts as much as this share of the one under way.
 const PRIOR_SHARE: f64 = 0.1;

@@ -17,7 +17,7 @@ use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::pacing::pace::number;
 
-/// Of a replay, where nothing is measured yet: half of what was seen on an ordinary server.
+/// Seconds that a replay takes per row and per byte, before the first measurement: half the speed of an ordinary server.
 const ROW_SECONDS: f64 = 1.0e-6;
 const BYTE_SECONDS: f64 = 5.0e-9;
 /// Opening the files, applying the last chunk again, looking for the end of the log.
@@ -45,9 +45,9 @@ pub(crate) struct RedoLength {
 pub(crate) struct ReplaySpeed {
     /// Time that replays took, in terms of the built-in figures.
     slowness: f64,
-    /// Of the last replay that was measured.
+    /// Rows a second in the last measured replay.
     pub(crate) rows_per_second: u64,
-    /// Of the last replay that was measured.
+    /// Bytes a second in the last measured replay.
     pub(crate) bytes_per_second: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Room in the active memtable: promised to commits that have been let in and are not applied yet.
+//! Space in the active memtable, reserved for commits that are admitted and not applied yet.
 
 use std::time::Duration;
 

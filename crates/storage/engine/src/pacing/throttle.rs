@@ -1,4 +1,4 @@
-//! Writers slowed a little each, instead of stopped when something is full.
+//! Slows each writer a little, instead of stopping writers when memory or log is full.
 //!
 //! ```text
 //!   pace (how fast may writers be, and why) --rate--> throttle <--bytes-- a commit

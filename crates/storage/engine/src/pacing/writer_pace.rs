@@ -1,4 +1,4 @@
-//! A commit's way into the memtable: it pays the throttle, and gets its room or waits for it.
+//! The way of a commit into the memtable: the commit pays the throttle, then reserves space or waits for space.
 //!
 //! Beyond five quarters of its limit, the memtable lets commits in only as chunks are finished, and beyond one and a half not
 //! before a checkpoint has ended: that far it comes only if the disk stands still.
@@ -28,7 +28,7 @@ pub(crate) struct ReservedRoom<'e> {
 }
 
 impl<'e> ReservedRoom<'e> {
-    /// Of a record that waits for no room: it has few rows, or none.
+    /// A reservation for a record with few rows or none, which never waits for space.
     pub(crate) fn none(engine: &'e Engine) -> ReservedRoom<'e> {
         ReservedRoom { engine, needed: None, reserved: 0, patience: LockPatience::NONE }
     }

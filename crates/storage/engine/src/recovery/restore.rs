@@ -1,4 +1,4 @@
-//! Making a database of a backup and the log behind it.
+//! Builds a database from a backup and the log after the backup.
 //!
 //! ```text
 //!   1. marker `restoring`, durable        from here on only a restore of the same opens the directory
@@ -91,7 +91,7 @@ pub struct RestoreEnd {
 pub enum RowsThere {
     /// None.
     None,
-    /// Those up to this key in the tree.
+    /// The rows up to this key are in the tree.
     UpTo(Vec<u8>),
     /// All.
     All,
@@ -100,7 +100,7 @@ pub enum RowsThere {
 /// How a restore goes about it.
 #[derive(Clone, Debug)]
 pub struct RestoreOptions {
-    /// Those of the database: what is about memory, and the master key.
+    /// Options of the database: memory and the master key.
     pub database: Options,
     /// Rows of so many bytes become durable at a time.
     pub graft_bytes: usize,

@@ -1,4 +1,4 @@
-//! A recovery in numbers, while it runs and afterwards.
+//! Statistics of a recovery, during the run and afterwards.
 
 use std::time::Duration;
 

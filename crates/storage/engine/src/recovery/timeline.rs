@@ -1,4 +1,4 @@
-//! Timelines: opening a database on a new one, and named positions to come back to.
+//! Timelines: opens a database on a new timeline. Restore points: named positions of the log.
 //!
 //! ```text
 //!   recovery of the log on timeline 1, to its end --> wal::begin_timeline (history, segment, switch record)
@@ -62,7 +62,7 @@ pub(crate) enum Continuation<'a> {
     New(NewTimeline<'a>),
     /// On the one that it was on, which another server writes.
     Followed,
-    /// Of a backup: on a new one, which begins where a replay onto the backup's rows stops.
+    /// A restore of a backup: on a new timeline, which begins where the replay onto the backup's rows stops.
     Restored { new: NewTimeline<'a>, onto_backup: ReplayOntoBackup },
 }
 

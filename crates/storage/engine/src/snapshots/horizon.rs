@@ -1,4 +1,4 @@
-//! Snapshots of an open database: taking one, and what must be kept for those that are alive.
+//! Takes snapshots of an open database, and computes the versions that live snapshots need.
 
 use seawall_types::Lsn;
 
@@ -8,7 +8,7 @@ use crate::snapshots::RegisteredSnapshot;
 use crate::snapshots::view::View;
 
 impl Engine {
-    /// Of everything visible now.
+    /// Registers a snapshot of everything visible now.
     pub(crate) fn register_snapshot(&self) -> RegisteredSnapshot {
         self.snapshots.register(|| self.visible())
     }

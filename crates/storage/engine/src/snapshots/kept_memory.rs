@@ -1,4 +1,4 @@
-//! What is kept in memory for old snapshots only, and how much of it there may be.
+//! Memory that only old snapshots keep, and its limit.
 //!
 //! ```text
 //!   newest first:   memtable being merged     merged memtables

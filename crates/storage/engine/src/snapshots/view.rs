@@ -1,4 +1,4 @@
-//! Which memtables there are: what a reader looks through before the tree.
+//! The memtables that a reader searches before the tree.
 //!
 //! ```text
 //!   active        commits since the last freeze

@@ -1,4 +1,4 @@
-//! Promotion in place: a standby writes from now on, and its readers notice nothing.
+//! Promotion in place: a standby becomes the primary, and its readers continue undisturbed.
 //!
 //! ```text
 //!   receive nothing more, all whole records durable --> apply the rest --> new timeline (`wal::switch`) --> superblock, both copies

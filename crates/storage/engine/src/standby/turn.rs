@@ -1,4 +1,4 @@
-//! The turn to apply what was received: between two steps nothing is half applied.
+//! The turn to apply received log: between two steps no record is half applied.
 
 use std::sync::Arc;
 

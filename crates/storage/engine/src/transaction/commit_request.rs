@@ -1,4 +1,4 @@
-//! A commit before it is logged: what it depends on, and the rows that it puts.
+//! A commit before it is logged: its preconditions and its rows.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ pub(crate) struct CommitRequest<'a> {
     /// A snapshot that is not held cannot be cancelled: all reads are then rows that have been locked since.
     pub(crate) snapshot_is_held: bool,
     pub(crate) durability: Durability,
-    /// Of a prepare: what it has entered among those in doubt.
+    /// The entry of a prepare among the transactions in doubt.
     pub(crate) holder: Option<&'a Holder>,
 }
 
 impl CommitRequest<'_> {
-    /// Of rows that depend on nothing.
+    /// A request without preconditions.
     pub(crate) fn plain(owner: LockOwner, durability: Durability) -> Self {
         CommitRequest {
             owner,
@@ -67,13 +67,13 @@ pub(crate) type VisitRow<'v> = dyn FnMut(&[u8], Option<&[u8]>) + 'v;
 /// The rows that a record puts into the memtable.
 pub(crate) struct RowsToApply<'r> {
     pub(crate) count: u64,
-    /// Of keys and values.
+    /// Bytes of keys and values.
     pub(crate) bytes: u64,
     pub(crate) for_each: &'r dyn Fn(&mut VisitRow<'_>),
 }
 
 impl RowsToApply<'_> {
-    /// Those of a prepare.
+    /// No rows: a prepare applies none.
     pub(crate) const NONE: RowsToApply<'static> = RowsToApply { count: 0, bytes: 0, for_each: &|_| {} };
 
     pub(super) fn are_many(&self) -> bool {

@@ -103,7 +103,7 @@ pub(crate) struct Lock {
 #[derive(Default)]
 struct More {
     holders: Vec<Holder>,
-    /// Those whose owners hold the lock come first.
+    /// Waiting requests. Requests of owners that hold the lock come first.
     waiting: VecDeque<(LockMode, Arc<Waiter>)>,
 }
 
@@ -245,7 +245,7 @@ impl Lock {
     /// All that keeps a request waiting: holders, directly or by way of earlier requests; and earlier requests that are sought.
     /// Requests that are not known to wait are passed over.
     ///
-    /// Of the earlier requests only as many are looked at closely as there are modes, so that a long queue is cheap.
+    /// Examines at most one earlier request per mode closely, so that a long queue is cheap.
     pub(crate) fn edges(
         &self,
         waiter: &Arc<Waiter>,

@@ -1,4 +1,4 @@
-//! How a lock is held: eight modes, from shared by all but one to held alone.
+//! Lock modes: eight, from one that conflicts only with the strongest to an exclusive one.
 //!
 //! Modes and conflicts are those of PostgreSQL's tables. Rows use four of them: see [`RowLock`].
 

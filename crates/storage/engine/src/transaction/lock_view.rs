@@ -1,4 +1,4 @@
-//! What programs see of locks.
+//! Locks and waits, as programs see them.
 
 use crate::transaction::lock_mode::{LockMode, LockModes};
 

@@ -1,4 +1,4 @@
-//! How long a request waits, what ends its wait before, and for which session it waits.
+//! The patience of a lock request: its time limit, its cancel token, its session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) struct LockPatience<'a> {
 }
 
 impl LockPatience<'_> {
-    /// Of one that does not wait.
+    /// The patience of a request that does not wait.
     pub(crate) const NONE: LockPatience<'static> =
         LockPatience { wait: LockWait::NoWait, cancel: None, session: None };
 
@@ -93,12 +93,12 @@ impl LockSession {
 #[derive(Debug, Default)]
 pub(crate) struct SessionWaits {
     pub(crate) cancel: Arc<CancelToken>,
-    /// Of a session without a number nothing is known.
+    /// `None` for a session without a number.
     pub(crate) session: Option<Arc<LockSession>>,
 }
 
 impl SessionWaits {
-    /// Of a session with a number.
+    /// The waits of a session with a number.
     pub(crate) fn numbered(session: Arc<LockSession>) -> SessionWaits {
         SessionWaits { cancel: Arc::default(), session: Some(session) }
     }

@@ -18,7 +18,7 @@ pub(crate) fn locked_row_bytes(row_key: usize) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct LockedRows {
     keys: FxHashSet<Box<[u8]>>,
-    /// Those that were locked since the first savepoint, in order; `None` without a savepoint.
+    /// Rows locked since the first savepoint, in order; `None` without a savepoint.
     order: Option<Vec<Box<[u8]>>>,
     memory_bytes: u64,
 }

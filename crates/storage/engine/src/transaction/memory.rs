@@ -1,4 +1,4 @@
-//! The memory of open transactions: what one may take, and all of a database together.
+//! Memory limits of open transactions: of one, and of all in a database.
 //!
 //! ```text
 //!   one transaction:  rows written, what savepoints keep, locks, reads, its record   <= max_transaction_bytes

@@ -15,7 +15,7 @@ pub(super) const READ_BYTES: u64 = 160;
 pub(crate) enum ReadItem {
     Row(Vec<u8>),
     Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
-    /// That the table is there, and where its rows are.
+    /// The existence of the table, and the storage of its rows.
     Object(Arc<OpenObject>),
 }
 

@@ -1,4 +1,4 @@
-//! What a serializable transaction has read, each thing about once.
+//! The reads of a serializable transaction, mostly without repetition.
 //!
 //! Reads are noted as they come. When they have doubled, repeated ones are taken out, and rows that lie in ranges: so a
 //! transaction that reads one row again and again remembers it a few times at most, at a constant cost for each read.

@@ -1,4 +1,4 @@
-//! What the latest commits have written, kept while serializable transactions validate what they have read.
+//! The writes of the latest commits, kept while serializable transactions validate their reads.
 //!
 //! ```text
 //!   validation:  watch | look at the memtables, outside   | few entries since, inside the log's critical section
@@ -101,7 +101,7 @@ impl Entries {
         }
     }
 
-    /// Those stamped above `stamp`.
+    /// The commits stamped above `stamp`.
     fn above(&self, stamp: Lsn) -> impl Iterator<Item = &Entry> {
         let is_before = move |entry: &Entry| entry.0 <= stamp;
         let from = self.blocks.partition_point(|block| block.last().is_some_and(is_before));

@@ -1,4 +1,4 @@
-//! How a transaction returns to a savepoint, by a call or because another call has failed.
+//! Rollback to a savepoint, on request or after a failed call.
 //!
 //! A call that fails (a conflict, a deadlock, a lock that is not got) returns the transaction to its innermost savepoint at
 //! once, so that others get what it has locked since. Nothing but a rollback may follow, of all or to a savepoint. Without a

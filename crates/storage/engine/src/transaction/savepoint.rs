@@ -1,4 +1,4 @@
-//! Moments inside a transaction to which it can return.
+//! Savepoints: moments inside a transaction to which the transaction can return.
 //!
 //! ```text
 //!   undo of writes    . . . | . . | . . . .       a savepoint is a mark in lists that grow as the transaction goes on;

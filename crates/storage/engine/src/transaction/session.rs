@@ -1,4 +1,4 @@
-//! Who sees an `Async` commit as soon as it has returned: its session.
+//! A session sees its own `Async` commits as soon as they have returned.
 //!
 //! A commit becomes visible behind all that are ahead of it in the log, and a `Sync` one among those only when it is
 //! durable. An `Async` commit returns before that. A reader that must see it waits for a flush, so only readers for

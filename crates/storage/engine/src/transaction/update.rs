@@ -65,7 +65,7 @@ impl Transaction {
     /// error of `change` is returned once what `change` has seen is visible to all, so it may be shown.
     ///
     /// # Errors
-    /// That of `change`, and those of `put`.
+    /// The error of `change`, and the errors of `put`.
     pub fn try_update<V: AsRef<[u8]>, E: From<Error>>(
         &mut self,
         table: &Table,

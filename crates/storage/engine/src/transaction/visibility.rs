@@ -1,4 +1,4 @@
-//! Waiting until commits can be seen.
+//! Waits until commits are visible.
 
 use seawall_types::Lsn;
 

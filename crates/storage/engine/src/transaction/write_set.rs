@@ -1,4 +1,4 @@
-//! What a transaction has written and not yet committed: private to it, in key order, with savepoints.
+//! The uncommitted writes of a transaction: private, in key order, with savepoints.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -63,7 +63,7 @@ impl Row {
         (self.head() & 1 == 0).then(|| &self.0[self.key_end()..])
     }
 
-    /// Of key and value.
+    /// Bytes of key and value.
     fn bytes(&self) -> u64 {
         bytes(self.0.len() - HEAD_BYTES)
     }
@@ -105,7 +105,7 @@ enum Undo {
 }
 
 impl Undo {
-    /// Of key and value.
+    /// Bytes of key and value.
     fn bytes(&self) -> u64 {
         match self {
             Undo::Restore(row) => row.bytes(),
@@ -242,7 +242,7 @@ impl WriteSet {
         rows + UNDO_BYTES * bytes(self.undo_length()) + self.undo_bytes
     }
 
-    /// Of what a write of the row would add to `memory_bytes`, what it would not, as it was written before.
+    /// The part of a write's memory that an earlier write of the same row already counts in `memory_bytes`.
     pub(crate) fn given_back_by(&self, key: &[u8]) -> u64 {
         self.rows.get(key).map_or(0, |row| ROW_BYTES + 2 * row.bytes())
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with holds on the log.
+//! Errors of holds on the log.
 
 use seawall_types::{DatabaseId, Lsn};
 
@@ -114,10 +114,10 @@ pub enum HoldsFileError {
     Checksum {
         /// In the file.
         stored: u32,
-        /// Of its bytes.
+        /// The checksum of the bytes.
         computed: u32,
     },
-    /// Of another database.
+    /// A file of holds of another database.
     #[error("file of holds of database {found}, expected {expected}")]
     Database {
         /// The file's.

@@ -72,7 +72,7 @@ const _: () = assert!(NAME_OFFSET + HOLD_NAME_BYTES_MAX <= HOLD_BYTES);
 #[derive(Debug)]
 pub(crate) struct HoldsFile {
     database: DatabaseId,
-    /// Of the newest copy.
+    /// The sequence number of the newest copy.
     sequence: u64,
     /// `None`: there is no file yet.
     file: Option<Arc<dyn DiskFile>>,
@@ -220,7 +220,7 @@ fn set_of(holds: &[HoldInfo]) -> Vec<HoldInfo> {
 
 type Decoded = Result<(u64, Vec<HoldInfo>), HoldsFileError>;
 
-/// Of two copies the one that counts: a copy that verifies, then one that verifies and is refused.
+/// Chooses between two copies: a valid copy wins over a copy that verifies and is refused.
 fn newer(left: Decoded, right: Decoded) -> Decoded {
     match (left, right) {
         (Ok(left), Ok(right)) => Ok(if right.0 > left.0 { right } else { left }),

@@ -1,4 +1,4 @@
-//! Reading a log that arrives bit by bit, as one that is fetched from an archive does.
+//! Reads a log that arrives in pieces, such as one fetched from an archive.
 //!
 //! ```text
 //!   [rec|rec|rec|re             what has arrived, whole: its end may lie inside of a record

@@ -44,7 +44,7 @@ pub(super) struct Pending {
     pub(super) use_: PendingUse,
     /// Looked for at the end of the segments.
     found: Option<Vec<PendingData>>,
-    /// Of headers, where it did not matter.
+    /// Damaged headers whose content was not needed.
     damages: Vec<(&'static str, PendingFileError)>,
     /// Records that only the pending files had.
     records: u64,

@@ -153,7 +153,7 @@ struct Search<'a> {
     /// A record whose batch started behind it counts; `None`: every record does, since there are no old bytes.
     floor: Option<Lsn>,
     to: StreamPosition,
-    /// Of the stream from `from` or the last gap on.
+    /// Checksums of the stream from `from` or the last gap on.
     checksums: PrefixChecksums,
     /// Where its batch started, by the last record that does not count alone.
     claimed: Option<Lsn>,

@@ -1,4 +1,4 @@
-//! Copies of what is appended, in memory that outlives the process: the pending files (`pending`).
+//! Copies of appended records in memory that outlives the process: the pending files (`pending`).
 //!
 //! ```text
 //!   batch 7, on its way to the disk  [rec|rec|rec]        --copy-->  log/pending.1

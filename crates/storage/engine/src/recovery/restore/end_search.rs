@@ -1,4 +1,4 @@
-//! Looking for the place where a restore stops, in a log that comes segment by segment.
+//! Searches the end of a restore in a log that arrives segment by segment.
 //!
 //! The target is passed, and no more of the log is wanted:
 //! * `Lsn`: when the log was read up to there.

@@ -22,7 +22,7 @@ pub(super) struct PrefixChecksums {
     /// The block that the cursor is in, as far as the stream has it.
     block: Vec<u8>,
     block_index: Option<usize>,
-    /// Of the block's first `cursor_offset` bytes.
+    /// The checksum of the block's first `cursor_offset` bytes.
     cursor: Crc32c,
     cursor_offset: usize,
     /// The work that was done.
