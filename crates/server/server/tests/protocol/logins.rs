@@ -34,7 +34,15 @@ fn startup_packets_that_cannot_be_are_refused() {
         (startup(VERSION, &[("user", "nobody")]), "28000 role \"nobody\" does not exist"),
         (
             startup(VERSION, &[("user", "bob"), ("replication", "true")]),
-            "0A000 replication by PostgreSQL's protocol is not supported",
+            "42501 must be superuser or replication role to start walsender",
+        ),
+        (
+            startup(VERSION, &[("user", "bob"), ("replication", "database")]),
+            "0A000 logical replication is not supported",
+        ),
+        (
+            startup(VERSION, &[("user", "bob"), ("replication", "maybe")]),
+            "22023 invalid value for parameter \"replication\": \"maybe\"",
         ),
         (
             startup(VERSION, &[("user", "bob"), ("options", "-x")]),
