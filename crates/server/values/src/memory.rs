@@ -1,6 +1,17 @@
 //! How much memory values take, for what must keep within limits.
 
 use crate::datum::{Datum, Jsonb, Numeric};
+use crate::error::{SqlError, SqlState};
+
+/// Bytes that PostgreSQL lets a value have.
+pub(crate) const VALUE_BYTES_MAX: usize = 0x3FFF_FFFF;
+
+/// `54000`: a value would have more than a gigabyte.
+#[cold]
+pub(crate) fn too_large(length: usize, added: usize) -> Box<SqlError> {
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "out of memory")
+        .with_detail(format!("Cannot enlarge string buffer containing {length} bytes by {added} more bytes."))
+}
 
 /// Bytes that the two counters of an `Arc` take.
 const SHARED: usize = 16;

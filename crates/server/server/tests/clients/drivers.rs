@@ -100,3 +100,21 @@ fn jdbc_is_served() {
         |command| command,
     );
 }
+
+/// Dependencies are fetched where that is allowed. The program itself is made anew: it may have changed.
+#[test]
+fn tokio_postgres_is_served() {
+    let place = place("tokio");
+    let program = place.join("debug/with-tokio-postgres");
+    let build = |more: &str| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--locked", more, "--manifest-path"]).arg(script("tokio/Cargo.toml"));
+        cargo.arg("--target-dir").arg(&place);
+        cargo
+    };
+    if let Err(reason) = install(&program, &mut build("--keep-going")) {
+        return Need::Drivers.skip(reason);
+    }
+    ok(&mut build("--offline"));
+    is_served(&program, &[], |command| command);
+}

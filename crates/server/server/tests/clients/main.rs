@@ -2,6 +2,7 @@
 //! say so, and are skipped.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod coordinator;
 mod drivers;
 mod pg_isready;
 mod pg_receivewal;

@@ -88,15 +88,24 @@ fn as_scan(relation: &Relation) -> Option<(&Scan, Vec<&Expression>)> {
     }
 }
 
+/// Takes a tree of inner joins apart into its leaves, of which there are `CLUSTER_MAX` at most: what is left of the tree is one of them.
 fn flatten<'r>(relation: &'r Relation, leaves: &mut Vec<&'r Relation>, conditions: &mut Vec<&'r Expression>) {
+    // Each join that is taken apart adds a leaf.
+    let mut joins_left = CLUSTER_MAX - 1;
+    flatten_within(&mut joins_left, relation, leaves, conditions);
+}
+
+fn flatten_within<'r>(
+    joins_left: &mut usize,
+    relation: &'r Relation,
+    leaves: &mut Vec<&'r Relation>,
+    conditions: &mut Vec<&'r Expression>,
+) {
     match relation {
-        Relation::Join { kind: JoinKind::Inner, left, right, condition } if leaves.len() < CLUSTER_MAX => {
-            flatten(left, leaves, conditions);
-            if leaves.len() < CLUSTER_MAX {
-                flatten(right, leaves, conditions);
-            } else {
-                leaves.push(right);
-            }
+        Relation::Join { kind: JoinKind::Inner, left, right, condition } if *joins_left > 0 => {
+            *joins_left -= 1;
+            flatten_within(joins_left, left, leaves, conditions);
+            flatten_within(joins_left, right, leaves, conditions);
             conditions.extend(conjuncts(condition));
         }
         _ => leaves.push(relation),

@@ -84,6 +84,9 @@ impl Dialect for PostgreSql {
         expr: &Expr,
         _precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
+        if let Some(negation) = list_of_parentheses(parser) {
+            return Some(in_list(parser, expr, negation));
+        }
         let Token::Word(word) = &parser.peek_token_ref().token else { return None };
         let (is_null, is_collation) = (is_isnull(word), word.keyword == Keyword::COLLATE);
         if !is_null && !is_collation {
@@ -153,6 +156,48 @@ fn prefix_operator(token: &Token) -> Option<(UnaryOperator, u8)> {
 }
 
 /// sqlparser has no such keyword.
+/// Whether an operator tells what is in a list, or what is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Negation {
+    In,
+    NotIn,
+}
+
+/// `[NOT] IN ((`. sqlparser takes what begins so for a subquery, though it may be a list that begins with one.
+fn list_of_parentheses(parser: &Parser<'_>) -> Option<Negation> {
+    let keyword = |index| match parser.peek_nth_token_ref(index).token {
+        Token::Word(ref word) => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let (negation, next) = match keyword(0) {
+        Keyword::IN => (Negation::In, 1),
+        Keyword::NOT if keyword(1) == Keyword::IN => (Negation::NotIn, 2),
+        _ => return None,
+    };
+    let is_open = |index| parser.peek_nth_token_ref(index).token == Token::LParen;
+    (is_open(next) && is_open(next + 1)).then_some(negation)
+}
+
+fn in_list(parser: &mut Parser<'_>, expr: &Expr, negation: Negation) -> Result<Expr, ParserError> {
+    let (expr, negated) = (Box::new(expr.clone()), negation == Negation::NotIn);
+    if negated {
+        parser.advance_token();
+    }
+    parser.advance_token();
+    parser.expect_token(&Token::LParen)?;
+    let subquery = parser.maybe_parse(|parser| {
+        let subquery = parser.parse_query()?;
+        parser.expect_token(&Token::RParen)?;
+        Ok(subquery)
+    })?;
+    if let Some(subquery) = subquery {
+        return Ok(Expr::InSubquery { expr, subquery, negated });
+    }
+    let list = parser.parse_comma_separated(Parser::parse_expr)?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::InList { expr, list, negated })
+}
+
 fn is_isnull(word: &Word) -> bool {
     word.quote_style.is_none() && word.value == "isnull"
 }

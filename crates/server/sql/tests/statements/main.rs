@@ -51,6 +51,7 @@ recorded! {
     equivalents,
     expressions,
     grouping,
+    grammar,
     inference,
     json,
     merge,

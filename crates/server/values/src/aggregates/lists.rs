@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Accumulator, Table};
 use crate::datum::{Array, Datum, Dimension};
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::memory::{VALUE_BYTES_MAX, too_large};
 use crate::oid;
 use crate::settings::Settings;
 
@@ -17,16 +18,6 @@ pub(super) const TABLE: Table = &[
     ("string_agg", &[oid::TEXT, oid::TEXT], |_, _| Box::new(Texts { text: None })),
     ("string_agg", &[oid::BYTEA, oid::BYTEA], |_, _| Box::new(Bytes { bytes: None })),
 ];
-
-/// Bytes that PostgreSQL lets a value have.
-const VALUE_BYTES_MAX: usize = 0x3FFF_FFFF;
-
-/// `54000`: a value would have more than a gigabyte.
-#[cold]
-fn too_large(length: usize, added: usize) -> Box<SqlError> {
-    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "out of memory")
-        .with_detail(format!("Cannot enlarge string buffer containing {length} bytes by {added} more bytes."))
-}
 
 /// `array_agg` of values that are no arrays.
 struct Elements {

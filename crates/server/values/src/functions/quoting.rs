@@ -14,7 +14,7 @@ use crate::text_form;
 pub(super) const TABLE: Table = &[
     row!("quote_ident", [Text name], Ok(Datum::text(quote_identifier(name)))),
     row!("quote_literal", [Text text], Ok(Datum::text(quote_literal(text)))),
-    ("quote_literal/1", |call| Ok(Datum::text(quote_literal(&text_of(call, 0)?)))),
+    ("quote_literal/1", |call| Ok(Datum::text(quote_literal(&cast_of(call, 0)?)))),
     ("quote_nullable", nullable),
     ("quote_nullable/1", nullable),
     row!("parse_ident", [Text name, Bool is_strict], parse_identifiers(name, *is_strict)),
@@ -224,16 +224,31 @@ fn text_of<'a>(call: &Call<'a>, index: usize) -> SqlResult<Cow<'a, str>> {
     Ok(Cow::Owned(text))
 }
 
-fn nullable(call: &Call<'_>) -> SqlResult<Datum> {
-    match call.arguments {
-        [Datum::Null] => Ok(Datum::text("NULL")),
-        _ => Ok(Datum::text(quote_literal(&text_of(call, 0)?))),
+/// An argument cast to `text`, which is its text form but for `boolean`.
+fn cast_of<'a>(call: &Call<'a>, index: usize) -> SqlResult<Cow<'a, str>> {
+    match call.arguments.get(index) {
+        Some(Datum::Bool(value)) => Ok(Cow::Borrowed(if *value { "true" } else { "false" })),
+        _ => text_of(call, index),
     }
 }
 
-/// `||` of a text and a value of another type.
+fn nullable(call: &Call<'_>) -> SqlResult<Datum> {
+    match call.arguments {
+        [Datum::Null] => Ok(Datum::text("NULL")),
+        _ => Ok(Datum::text(quote_literal(&cast_of(call, 0)?))),
+    }
+}
+
+/// `||` of a text and a value of another type, which is cast; `concat` takes the text forms.
 fn joined(call: &Call<'_>) -> SqlResult<Datum> {
-    concatenate(call, 0, "")
+    if call.arguments.iter().any(Datum::is_null) {
+        return Ok(Datum::Null);
+    }
+    let (left, right) = (cast_of(call, 0)?, cast_of(call, 1)?);
+    if left.len() + right.len() > BYTES_MAX {
+        return Err(too_long());
+    }
+    Ok(Datum::text([left, right].concat()))
 }
 
 fn concatenate(call: &Call<'_>, first: usize, separator: &str) -> SqlResult<Datum> {

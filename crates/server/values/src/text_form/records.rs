@@ -3,6 +3,7 @@
 use super::is_space;
 use crate::datum::Datum;
 use crate::error::{SqlError, SqlResult, SqlState};
+use crate::memory::{VALUE_BYTES_MAX, too_large};
 
 /// Reads a row of `count` fields; `read` reads the field with this index.
 ///
@@ -78,16 +79,26 @@ pub fn output<'a, T>(
         let text = &out[start..];
         let is_special = |byte: u8| matches!(byte, b'"' | b'\\' | b'(' | b')' | b',') || is_space(byte);
         if text.is_empty() || text.bytes().any(is_special) {
-            quote(start, out);
+            quote(start, out, VALUE_BYTES_MAX)?;
         }
     }
     out.push(')');
     Ok(())
 }
 
-/// Puts the end of a text into quotes, with quotes and backslashes doubled.
-fn quote(start: usize, out: &mut String) {
+/// Puts the end of a text into quotes, with quotes and backslashes doubled. A row in a row in a row doubles them each time, so a text of a
+/// few dozen levels would fill any memory.
+///
+/// # Errors
+/// `54000`: the text would be longer than `limit`.
+fn quote(start: usize, out: &mut String, limit: usize) -> SqlResult<()> {
+    let doubled = out[start..].bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+    let (length, added) = (out.len(), doubled + 2);
+    if length + added > limit {
+        return Err(too_large(length, added));
+    }
     let text = out.split_off(start);
+    out.reserve(text.len() + added);
     out.push('"');
     for character in text.chars() {
         if matches!(character, '"' | '\\') {
@@ -96,4 +107,20 @@ fn quote(start: usize, out: &mut String) {
         out.push(character);
     }
     out.push('"');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_end_at_the_limit_of_a_value() {
+        let mut text = "a\"b\\".to_owned();
+        let error = quote(1, &mut text, 7).unwrap_err();
+        assert_eq!(error.code, SqlState::PROGRAM_LIMIT_EXCEEDED);
+        assert_eq!(text, "a\"b\\");
+        quote(1, &mut text, 8).unwrap();
+        assert_eq!(text, "a\"\"\"b\\\\\"");
+    }
 }
