@@ -86,6 +86,8 @@ impl<'c> Client<'c> {
     /// Waits for input; ends the wait if the statement is to end.
     fn fill(&mut self) -> SqlResult<()> {
         loop {
+            // Each time: where bytes come one by one, no wait is ever over.
+            self.entry.ending().map_or(Ok(()), |ending| Err(ending.error()))?;
             match self.transport.fill() {
                 Ok(Filled::Bytes) => return Ok(()),
                 Ok(Filled::End) => {
@@ -96,10 +98,8 @@ impl<'c> Client<'c> {
                 Ok(Filled::Nothing) => {}
                 Err(error) => return Err(self.lose(error)),
             }
-            match self.transport.socket.wait(Readiness::Readable, SLICE) {
-                Ok(true) => {}
-                Ok(false) => self.entry.ending().map_or(Ok(()), |ending| Err(ending.error()))?,
-                Err(error) => return Err(self.lose(error)),
+            if let Err(error) = self.transport.socket.wait(Readiness::Readable, SLICE) {
+                return Err(self.lose(error));
             }
         }
     }

@@ -97,6 +97,8 @@ struct Connection {
     skips_to_sync: bool,
     /// The client waits for what is in the output.
     is_flush_due: bool,
+    /// Since when there is no whole message to answer.
+    waits_since: Option<Duration>,
 }
 
 /// Serves a connection from its first byte to its end.
@@ -143,6 +145,7 @@ pub(crate) async fn serve(context: Arc<Context>, mut transport: Transport) {
         changed: BTreeMap::new(),
         skips_to_sync: false,
         is_flush_due: false,
+        waits_since: None,
     };
     let mut woken = Woken::Client;
     loop {
@@ -172,22 +175,13 @@ impl Connection {
     /// Waits as a task.
     async fn idle(&mut self) -> Woken {
         self.transport.release_buffers();
-        let timeouts = self.session.timeouts();
-        let (limit, error) = match self.session.status() {
-            TransactionStatus::Idle => {
-                (timeouts.idle, (IDLE_SESSION_TIMEOUT, "terminating connection due to idle-session timeout"))
-            }
-            TransactionStatus::InTransaction | TransactionStatus::Failed => (
-                timeouts.idle_in_transaction,
-                (
-                    SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-                    "terminating connection due to idle-in-transaction timeout",
-                ),
-            ),
-        };
+        let limit = self.idle_limit();
         let timeout = async {
             match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
+                Some((rest, error)) => {
+                    tokio::time::sleep(rest).await;
+                    error
+                }
                 None => std::future::pending().await,
             }
         };
@@ -195,7 +189,34 @@ impl Connection {
             // An error is found again, and said, by who reads.
             _ = self.transport.socket.ready(Readiness::Readable) => Woken::Client,
             () = self.registered.entry.woken.notified() => Woken::Others,
-            () = timeout => Woken::Time(SqlError::new(error.0, error.1)),
+            error = timeout => Woken::Time(error),
+        }
+    }
+
+    /// How long the client may still take for a whole message, and what it is told then. Parts of one do not make the time longer.
+    fn idle_limit(&mut self) -> Option<(Duration, Box<SqlError>)> {
+        let timeouts = self.session.timeouts();
+        let (limit, code, message) = match self.session.status() {
+            TransactionStatus::Idle => {
+                let message = "terminating connection due to idle-session timeout";
+                (timeouts.idle?, IDLE_SESSION_TIMEOUT, message)
+            }
+            TransactionStatus::InTransaction | TransactionStatus::Failed => {
+                let message = "terminating connection due to idle-in-transaction timeout";
+                (timeouts.idle_in_transaction?, SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, message)
+            }
+        };
+        let now = self.context.now();
+        let waited = now.saturating_sub(*self.waits_since.get_or_insert(now));
+        Some((limit.saturating_sub(waited), SqlError::new(code, message)))
+    }
+
+    /// # Errors
+    /// `25P03`, `57P05`: the client has taken too long.
+    fn check_idle(&mut self) -> Result<(), End> {
+        match self.idle_limit() {
+            Some((rest, error)) if rest.is_zero() => Err(End::With(error)),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -245,10 +266,12 @@ impl Connection {
             match next_frame(&mut self.transport.input, self.reloaded.message_bytes_max) {
                 Ok(Some(frame)) => {
                     self.reloaded = self.context.reloaded();
+                    self.waits_since = None;
                     self.answer(&frame)?;
                 }
                 Ok(None) => {
                     self.flush_due()?;
+                    self.check_idle()?;
                     match self.transport.fill()? {
                         Filled::Bytes => {}
                         Filled::End => return Err(End::Quiet),

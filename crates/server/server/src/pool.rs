@@ -14,8 +14,9 @@ use tokio::sync::oneshot;
 
 /// A thread without work ends after this.
 const REST_MAX: Duration = Duration::from_secs(10);
-/// Of which only what is used takes memory. Statements have a limit of depth that fits into it.
-const STACK_BYTES: usize = 8 << 20;
+/// Of which only what is used takes memory. Statements have a limit of depth that fits into it several times: how much a level takes differs
+/// from build to build, and a stack that overflows ends the server.
+const STACK_BYTES: usize = 32 << 20;
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_server::{Configuration, Server};
-use seawall_testing::wait_until;
+use seawall_testing::{wait_for, wait_until};
 
-use crate::client::{Client, SYNC, VERSION, cancel, query, startup};
+use crate::client::{Client, SYNC, VERSION, cancel, query, shown, startup};
 use crate::fake::Fake;
 use crate::{configuration, running, running_with};
 
@@ -78,6 +78,25 @@ fn an_idle_connection_has_a_limit_of_time() {
     assert_eq!(client.query("BEGIN").last().unwrap(), "ReadyForQuery T");
     let expected = ["Error FATAL 25P03 terminating connection due to idle-in-transaction timeout", "closed"];
     assert_eq!(client.answers(), expected);
+}
+
+#[test]
+fn bytes_that_come_one_by_one_make_no_limit_longer() {
+    let server = running();
+    let mut client = with_setting(server.port(), "idle_in_transaction_session_timeout", "100");
+    assert_eq!(client.query("BEGIN").last().unwrap(), "ReadyForQuery T");
+    client.send(&[b'Q', 0, 1, 0, 0]);
+    wait_until("the connection has ended", || client.try_send(b"x").is_err());
+
+    let mut client = with_setting(server.port(), "statement_timeout", "100");
+    client.query("COPY t FROM STDIN");
+    client.send(&[b'd', 0, 1, 0, 0]);
+    client.set_limit(Duration::from_millis(5));
+    let told = wait_for("the statement has ended", || {
+        client.send(b"x");
+        client.try_receive().ok().flatten()
+    });
+    assert_eq!(shown(&told), "Error ERROR 57014 canceling statement due to statement timeout");
 }
 
 /// There is one place: the next client gets it when the server has noticed.
