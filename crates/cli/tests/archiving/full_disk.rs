@@ -1,43 +1,12 @@
-//! A spool on a disk that is full, of bytes or of files. Each test runs once more in mounts of its own, where it has a small disk:
-//! that takes root, or a system that lets everybody have that.
+//! A spool on a disk that is full, of bytes or of files.
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::Command;
 
-use seawall_testing::Need;
-
 use crate::cluster::{Cluster, code, is_done, message};
+use crate::own_mounts::in_own_mounts;
 use crate::postgresql_log::PostgreSqlLog;
-
-const INSIDE: &str = "SEAWALL_TEST_INSIDE";
-
-/// Runs `test`, which has this name, where what it mounts is nobody else's.
-fn in_own_mounts(name: &str, test: impl FnOnce()) {
-    if std::env::var_os(INSIDE).is_some() {
-        return test();
-    }
-    let unshare = |program: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--map-root-user", program]);
-        command
-    };
-    let reason = match unshare("true").output() {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => Some(message(&output)),
-        Err(error) => Some(error.to_string()),
-    };
-    if let Some(reason) = reason {
-        Need::SmallDisk.skip(reason);
-        return;
-    }
-    let own = std::env::current_exe().unwrap();
-    let mut command = unshare(own.to_str().unwrap());
-    command.args([name, "--exact", "--nocapture"]).env(INSIDE, "yes");
-    let output = command.output().unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && shown.contains("1 passed"), "{shown}\n{}", message(&output));
-}
 
 /// A file system in memory, in the place of the spool.
 struct SmallDisk<'a> {

@@ -11,6 +11,8 @@ mod faults;
 mod full_disk;
 mod moved;
 mod optional;
+#[path = "../common/own_mounts.rs"]
+mod own_mounts;
 #[path = "../../../archive/repository/tests/common/postgresql_log.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod postgresql_log;

@@ -1,0 +1,204 @@
+//! A server that is a process of its own: it can be killed, and is looked at from outside.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use seawall_testing::wait_for;
+use serde_json::Value;
+
+use crate::client::{Client, Message, query, shown};
+
+/// Where a database, and what its servers have said, are.
+pub(crate) struct Place {
+    directory: tempfile::TempDir,
+    database: &'static str,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        Place::with_database("db")
+    }
+
+    /// With a database elsewhere.
+    pub(crate) fn with_database(database: &'static str) -> Place {
+        Place { directory: tempfile::tempdir().unwrap(), database }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        command.current_dir(self.path()).env("SEAWALL_CONFIG", "/dev/null").args(arguments);
+        command
+    }
+
+    /// A server of the database, as soon as it answers.
+    pub(crate) fn serve(&self, more: &[&str]) -> Serving {
+        let Started { mut child, log } = self.start(more);
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let Ok(answer) = serde_json::from_str::<Value>(&line) else {
+            panic!("{line}{}", std::fs::read_to_string(log).unwrap())
+        };
+        Serving { child, port: answer["port"].as_u64().unwrap().try_into().unwrap(), log }
+    }
+
+    /// A server that may not answer yet.
+    pub(crate) fn start(&self, more: &[&str]) -> Started {
+        let log = self.path().join("log");
+        let said = std::fs::File::options().create(true).append(true).open(&log).unwrap();
+        let words = ["serve", self.database, "--json", "--port", "0", "--unix-socket", "off"];
+        let mut command = self.command(&words);
+        command.args(more).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
+        Started { child: command.spawn().unwrap(), log }
+    }
+
+    /// Every page and every record of the database, which nobody serves, is sound.
+    pub(crate) fn check(&self) {
+        let output = self.command(&["check", self.database]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("no damage"), "{output:?}");
+    }
+}
+
+/// A server of which nobody knows whether it answers.
+pub(crate) struct Started {
+    pub(crate) child: Child,
+    log: PathBuf,
+}
+
+/// A server that answers.
+pub(crate) struct Serving {
+    child: Child,
+    pub(crate) port: u16,
+    log: PathBuf,
+}
+
+impl Serving {
+    pub(crate) fn client(&self) -> Client {
+        Client::logged_in(self.port, "postgres")
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends the server in order.
+    pub(crate) fn end(mut self) {
+        self.signal("INT");
+        let status = wait_for("the server ends", || self.child.try_wait().unwrap());
+        assert!(status.success(), "{status}: {}", self.said());
+        self.panics_nowhere();
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    fn said(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
+    }
+
+    /// Nothing has panicked.
+    pub(crate) fn panics_nowhere(&self) {
+        let said = self.said();
+        assert!(!said.contains("panicked"), "{said}");
+    }
+
+    /// The memory of the process, in KiB.
+    pub(crate) fn memory_kib(&self) -> u64 {
+        self.status_kib("VmRSS:")
+    }
+
+    /// The most memory that it has had.
+    pub(crate) fn memory_max_kib(&self) -> u64 {
+        self.status_kib("VmHWM:")
+    }
+
+    fn status_kib(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// Files and sockets that are open.
+    pub(crate) fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It has ended already, unless the test has failed.
+        self.child.kill().unwrap_or_default();
+        self.child.wait().map(drop).unwrap_or_default();
+    }
+}
+
+/// Runs statements that succeed, in one message; returns the rows of all of them.
+pub(crate) fn rows(client: &mut Client, sql: &str) -> Vec<Vec<Option<String>>> {
+    answered(client, sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+}
+
+/// The single value of a statement that succeeds.
+pub(crate) fn value(client: &mut Client, sql: &str) -> String {
+    let mut rows = rows(client, sql);
+    assert!(rows.len() == 1 && rows[0].len() == 1, "{sql}: {rows:?}");
+    rows.remove(0).remove(0).unwrap_or_default()
+}
+
+/// Why a text has no rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// SQLSTATE and message.
+    Told { code: String, line: String },
+    /// The connection is gone, and nobody knows.
+    Lost,
+}
+
+/// Runs statements in one message; returns the rows of all of them, or the error.
+pub(crate) fn answered(client: &mut Client, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failure> {
+    client.try_send(&query(sql)).map_err(|_| Failure::Lost)?;
+    let (mut rows, mut told) = (Vec::new(), None);
+    loop {
+        let Some(message) = client.receive() else { return Err(told.unwrap_or(Failure::Lost)) };
+        match message.kind {
+            b'D' => rows.push(values(&message.body)),
+            b'E' => told = Some(failure(&message)),
+            b'Z' => return told.map_or(Ok(rows), Err),
+            _ => {}
+        }
+    }
+}
+
+pub(crate) fn failure(message: &Message) -> Failure {
+    let fields = message.body.split(|byte| *byte == 0);
+    let code = fields.into_iter().find_map(|field| field.strip_prefix(b"C"));
+    Failure::Told {
+        code: String::from_utf8_lossy(code.unwrap_or_default()).into_owned(),
+        line: shown(message),
+    }
+}
+
+fn values(body: &[u8]) -> Vec<Option<String>> {
+    let count = u16::from_be_bytes(*body.first_chunk().unwrap());
+    let mut rest = &body[2..];
+    (0..count)
+        .map(|_| {
+            let length = i32::from_be_bytes(*rest.first_chunk().unwrap());
+            rest = &rest[4..];
+            let (value, after) = rest.split_at(usize::try_from(length).ok()?);
+            rest = after;
+            Some(String::from_utf8_lossy(value).into_owned())
+        })
+        .collect()
+}
