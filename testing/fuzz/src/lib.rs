@@ -26,6 +26,7 @@ pub mod log;
 pub mod protocol;
 pub mod published_statistics;
 pub mod settings;
+pub mod statement;
 pub mod stored_backup;
 pub mod system_rows;
 pub mod tree;
@@ -47,6 +48,7 @@ pub fn entries() -> Vec<(&'static str, input::Entry)> {
         command_line::ENTRIES,
         protocol::ENTRIES,
         settings::ENTRIES,
+        statement::ENTRIES,
     ]
     .concat()
 }

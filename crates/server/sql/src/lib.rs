@@ -28,3 +28,11 @@ pub mod password;
 pub mod schema;
 pub mod session;
 pub mod storage;
+
+/// How many statements a text has, by the parser alone: for whoever draws texts, and looks for those that it cannot bear.
+///
+/// # Errors
+/// `42601` and others, with their place in the text.
+pub fn count_statements(text: &str) -> seawall_values::SqlResult<usize> {
+    parse::parse(text).map(|parsed| parsed.len())
+}
