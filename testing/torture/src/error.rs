@@ -17,8 +17,14 @@ pub(crate) enum TortureError {
     #[error("the tests do not build")]
     Build,
     #[cfg(feature = "sabotage")]
-    #[error("there is no defect {name:?}; --list shows all")]
+    #[error("there is no defect {name:?}; `seawall-torture sabotage --list` shows all")]
     NoSuchDefect { name: String },
+    #[cfg(not(feature = "sabotage"))]
+    #[error(
+        "{} asks for the defect {name:?}, and this program was built without defects: build it with --features sabotage",
+        seawall_io::sabotage::VARIABLE
+    )]
+    BuiltWithoutDefects { name: String },
     #[cfg(feature = "sabotage")]
     #[error("{hunter} finds something on the healthy engine: {what}")]
     Unhealthy { hunter: String, what: String },

@@ -60,6 +60,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if arguments.progress {
         progress::begin();
     }
+    if let Err(error) = sabotage::check_asked_for() {
+        return finish(Err(error), arguments.json);
+    }
     let result = match &arguments.command {
         Command::PowerLoss(options) => power_loss::run(options),
         Command::Histories(options) => histories::run(options),

@@ -31,7 +31,33 @@ mod table;
 
 use std::process::ExitCode;
 
+use seawall_io::sabotage::VARIABLE;
+
 use crate::arguments::SabotageOptions;
+use crate::error::TortureError;
+
+/// Refuses to run where the environment asks for a defect that this program does not have: nothing would be broken, and a run that
+/// finds nothing would pass for a test that sees nothing.
+pub(crate) fn check_asked_for() -> Result<(), TortureError> {
+    let name = std::env::var_os(VARIABLE).unwrap_or_default();
+    if name.is_empty() {
+        return Ok(());
+    }
+    check_declared(name.to_string_lossy().into_owned())
+}
+
+#[cfg(feature = "sabotage")]
+fn check_declared(name: String) -> Result<(), TortureError> {
+    match defects::find(&name) {
+        Some(_) => Ok(()),
+        None => Err(TortureError::NoSuchDefect { name }),
+    }
+}
+
+#[cfg(not(feature = "sabotage"))]
+fn check_declared(name: String) -> Result<(), TortureError> {
+    Err(TortureError::BuiltWithoutDefects { name })
+}
 
 /// Without the feature there is nothing to plant.
 #[cfg(not(feature = "sabotage"))]
