@@ -94,6 +94,12 @@ fn scaled(answer: &Answer) -> Answer {
     Answer { rows, ..answer.clone() }
 }
 
+/// Of two mistakes in one statement either may be told.
+fn are_mistakes(found: &Answer, expected: &Answer) -> bool {
+    let is_mistake = |answer: &Answer| answer.code.as_ref().is_some_and(|code| code.starts_with("42"));
+    is_mistake(found) && is_mistake(expected)
+}
+
 /// The statements of a seed, to one server or to two.
 fn run(seed: u64, client: &mut Client, reference: Option<&mut Client>) -> (u64, u64) {
     let mut maker = Maker::new(seed);
@@ -106,7 +112,8 @@ fn run(seed: u64, client: &mut Client, reference: Option<&mut Client>) -> (u64, 
         failed += u64::from(found.code.is_some());
         if let Some(reference) = &mut reference {
             let expected = answer(reference, &bytes, &format!("PostgreSQL, {what}"));
-            let tolerated = depends_on_order(&expected) || depends_on_order(&found);
+            let tolerated =
+                depends_on_order(&expected) || depends_on_order(&found) || are_mistakes(&found, &expected);
             let is_alike =
                 found == expected || (is_any_of_equals(&sql) && scaled(&found) == scaled(&expected));
             assert!(is_alike || tolerated, "{what}\nfound    {found:?}\nexpected {expected:?}");
