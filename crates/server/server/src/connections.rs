@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -77,6 +77,8 @@ pub(crate) struct Entry {
     key: Vec<u8>,
     socket: Arc<Socket>,
     activity: Mutex<Activity>,
+    /// It streams the log: a server that ends does not wait for its client.
+    is_for_replication: AtomicBool,
     /// Wakes the task of an idle connection that is to end, or whose session has something for its client.
     pub(crate) woken: Arc<Notify>,
 }
@@ -96,6 +98,11 @@ impl Entry {
     pub(crate) fn waker(&self) -> Waker {
         let woken = Arc::clone(&self.woken);
         Arc::new(move || woken.notify_one())
+    }
+
+    /// The connection is one for replication.
+    pub(crate) fn set_for_replication(&self) {
+        self.is_for_replication.store(true, Ordering::SeqCst);
     }
 
     /// A statement begins; returns its number.
@@ -264,6 +271,7 @@ impl Connections {
             key,
             socket: Arc::clone(socket),
             activity: Mutex::default(),
+            is_for_replication: AtomicBool::new(false),
             woken: Arc::default(),
         });
         entries.insert(process_id, Arc::clone(&entry));
@@ -289,6 +297,11 @@ impl Connections {
     pub(crate) fn sockets_max(&self) -> usize {
         const MORE: usize = 32;
         self.limits.connections_max.saturating_mul(2).saturating_add(MORE)
+    }
+
+    /// Whether there are no other clients than those that stream the log.
+    pub(crate) fn are_all_for_replication(&self) -> bool {
+        self.entries.lock().values().all(|entry| entry.is_for_replication.load(Ordering::SeqCst))
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -39,7 +39,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 /// How the server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shutdown {
-    /// When the last client has gone.
+    /// When the last client has gone, but for those that stream the log.
     Smart,
     /// Now, in order: what is under way is rolled back.
     Fast,
@@ -328,12 +328,13 @@ impl Server {
         let ended = self.runtime.block_on(async {
             let mut shutdown = shutdown;
             while shutdown != Shutdown::Immediate && context.connections.count() > 0 {
-                if shutdown == Shutdown::Fast {
+                let ends_all = shutdown == Shutdown::Fast || context.connections.are_all_for_replication();
+                if ends_all {
                     context.connections.all().iter().for_each(|entry| entry.end());
                 }
                 tokio::select! {
                     () = context.connections.one_less() => {}
-                    () = tokio::time::sleep(CANCEL_AGAIN), if shutdown == Shutdown::Fast => {}
+                    () = tokio::time::sleep(CANCEL_AGAIN), if ends_all => {}
                     signalled = signals.next() => shutdown = shutdown.max(signalled.unwrap_or(shutdown)),
                 }
             }

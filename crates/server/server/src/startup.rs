@@ -128,7 +128,10 @@ async fn logged_in(context: &Context, transport: &mut Transport) -> Result<Logge
         context.connections.refuse_reserved()?;
     }
     let replicates = match replicates {
-        true => Some((application_name(&parameters), replication_of(&*database, &role)?)),
+        true => {
+            registered.entry.set_for_replication();
+            Some((application_name(&parameters), replication_of(&*database, &role)?))
+        }
         false => None,
     };
     login.process_id = registered.entry.process_id;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use seawall_engine::{Database, DatabaseDirectory};
+use seawall_server::Shutdown;
 use seawall_testing::wait_until;
 
 use crate::primary::{Primary, SEGMENT_BYTES, copy_directory, options};
@@ -164,5 +165,23 @@ fn commands_answer_and_refuse_as_postgresql() {
     wait_until("the temporary slot is gone", || primary.sql.replication.slots().unwrap().len() == 1);
     assert_eq!(primary.command("DROP_REPLICATION_SLOT a"), "DROP_REPLICATION_SLOT");
     assert_eq!(primary.sql.replication.slots().unwrap(), []);
+    primary.close();
+}
+
+#[test]
+fn a_smart_shutdown_sends_what_is_durable_and_does_not_wait_for_receivers() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, received) = (directory.path().join("data"), directory.path().join("received"));
+    std::fs::create_dir(&received).unwrap();
+    let mut primary = Primary::over(Database::open(&data, options()).unwrap());
+    let Some(mut running) = primary.program("pg_receivewal") else { return };
+    running.args(["-D", received.to_str().unwrap(), "-n"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = running.spawn().unwrap();
+    wait_until("a stream begins", || primary.sql.replication.senders().len() == 1);
+    primary.write(2);
+    let end = primary.end_of_log();
+    primary.served.end(Shutdown::Smart);
+    assert!(!running.wait().unwrap().success(), "the stream was not ended");
+    assert!(assert_same(&received, &data.join("log"), end) >= 2);
     primary.close();
 }

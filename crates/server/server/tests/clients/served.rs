@@ -51,10 +51,10 @@ impl Served {
         self.server.as_ref().unwrap()
     }
 
-    /// Cuts all connections, and leaves the database as it is.
-    pub(crate) fn end_immediately(&mut self) {
+    /// Ends the server, and leaves the database as it is.
+    pub(crate) fn end(&mut self, shutdown: Shutdown) {
         if let Some(server) = self.server.take() {
-            server.end(Shutdown::Immediate);
+            server.end(shutdown);
         }
     }
 

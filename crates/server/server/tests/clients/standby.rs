@@ -3,7 +3,7 @@
 use seawall_engine::{Database, DatabaseDirectory};
 use seawall_io::{Clock, SystemClock};
 use seawall_replication::{Follower, UpstreamSettings};
-use seawall_server::UpstreamDial;
+use seawall_server::{Shutdown, UpstreamDial};
 use seawall_testing::wait_until;
 
 use crate::primary::{Primary, copy_directory, options};
@@ -70,7 +70,7 @@ fn a_standby_follows_serves_reads_and_takes_the_primarys_place() {
     // The primary is gone at once, and what the standby has acknowledged is not.
     let expected = rows(&primary);
     let Primary { mut served, sql } = primary;
-    served.end_immediately();
+    served.end(Shutdown::Immediate);
     let promoted = standby
         .program("psql")
         .unwrap()
