@@ -8,13 +8,14 @@ pub(crate) const SERVE_HELP: &str = "\
 Without options or settings, clients of this machine connect without a password, and no others. Settings are in section [server] of \
 the settings file, under the names of these options: docs/server.md.
 
-Signals: SIGTERM ends when the last client has gone; SIGINT cancels statements and ends at once; SIGQUIT ends without closing \
+Signals: SIGTERM ends when the last client has gone, standbys aside; SIGINT cancels statements and ends at once; SIGQUIT ends without closing \
 the database, and the next start recovers; SIGHUP reads the settings again.
 
 Examples:
   seawall serve bank
   psql -h localhost -U postgres
   seawall serve bank --listen '*' --access 'host all all all scram-sha-256'
+  seawall serve copy --port 5433 --follow 'host=primary port=5432 user=standby'
   seawall serve bank --archive s3://wal/main --config bank.toml";
 
 /// A database, and how it is served.
@@ -23,6 +24,10 @@ Examples:
 pub(crate) struct Serve {
     /// Directory of the database; made if missing.
     pub(crate) dir: PathBuf,
+    /// Follow another server as its standby: DIR is a copy of its database. Settings in the words of libpq: host, port, user, password,
+    /// application_name, slot, connect_timeout.
+    #[arg(long, value_name = "SETTINGS")]
+    pub(crate) follow: Option<String>,
     /// Listen on this address or name of this machine, `*` for all; may be given several times. Default localhost.
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<String>,

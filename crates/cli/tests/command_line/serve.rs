@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use seawall_testing::{PATIENCE, wait_for};
+use seawall_testing::{PATIENCE, wait_for, wait_until};
 use serde_json::Value;
 
 use crate::support::{Scratch, json_lines};
@@ -27,7 +28,16 @@ impl Serving {
         more: &[&str],
         prepare: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Serving {
-        let words = ["serve", "db", "--json", "--port", "0", "--socket-directory", "."];
+        Serving::begun_at(scratch, "db", more, prepare)
+    }
+
+    fn begun_at(
+        scratch: &Scratch,
+        directory: &str,
+        more: &[&str],
+        prepare: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Serving {
+        let words = ["serve", directory, "--json", "--port", "0", "--socket-directory", "."];
         let mut command = scratch.command(words.iter().chain(more));
         let mut child = prepare(&mut command)
             .stdin(Stdio::null())
@@ -215,4 +225,64 @@ fn what_cannot_be_served_is_refused() {
     let said = scratch
         .fails(5, ["serve", "other", "--listen", "127.0.0.2", "--port", &port].iter().chain(&elsewhere));
     assert!(said.contains("another server listens on the Unix socket"), "{said}");
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_directory(&entry.path(), &to.join(entry.file_name())),
+            false => drop(std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap()),
+        }
+    }
+}
+
+#[test]
+fn a_standby_takes_the_place_of_a_primary_that_was_killed() {
+    let scratch = Scratch::new();
+    let primary = Serving::begun(&scratch, &[]);
+    primary.ok("create table t (a int primary key)");
+    assert_eq!(primary.ended_by("TERM").0, Some(0));
+    copy_directory(&scratch.path("db"), &scratch.path("copy"));
+
+    let mut primary = Serving::begun(&scratch, &[]);
+    let upstream = format!("host=127.0.0.1 port={} user=postgres", primary.port());
+    let standby = Serving::begun_at(&scratch, "copy", &["--follow", &upstream], |command| command);
+    for number in 0..100 {
+        primary.ok(&format!("insert into t values ({number})"));
+    }
+    let acknowledged = "select 1 from pg_stat_replication where flush_lsn >= pg_current_wal_lsn()";
+    wait_until("the standby acknowledges", || !primary.ok(acknowledged).is_empty());
+    for number in 100..120 {
+        primary.ok(&format!("insert into t values ({number})"));
+    }
+    primary.signal("KILL");
+    primary.child.wait().unwrap();
+
+    // Nobody serves the copy by mistake as if it were a primary's.
+    let refused = scratch.fails(2, ["serve", "copy", "--port", "0"]);
+    assert!(refused.contains("copy is a standby: give --follow"), "{refused}");
+    assert!(!standby.ask(Some("insert into t values (-1)")).iter().all(|(kind, _)| *kind != b'E'));
+    standby.ok("select pg_promote()");
+    let found = standby.ok("select a from t order by a").len();
+    assert!((100..=120).contains(&found), "{found} rows");
+    assert_eq!(
+        standby.ok(&format!("select a from t where a < {found}")).len(),
+        found,
+        "a prefix of the commits"
+    );
+    standby.ok("insert into t values (-1)");
+    let (code, said) = standby.ended_by("TERM");
+    assert_eq!(code, Some(0), "{said}");
+
+    // From now on it is a database like any other.
+    let promoted = Serving::begun_at(&scratch, "copy", &[], |command| command);
+    assert_eq!(promoted.ok("select a from t").len(), found + 1);
+}
+
+#[test]
+fn settings_of_a_primary_that_are_wrong_are_named() {
+    let scratch = Scratch::new();
+    let refused = scratch.fails(2, ["serve", "db", "--follow", "hots=primary"]);
+    assert!(refused.contains("--follow: \"hots\" is not a setting of a connection"), "{refused}");
 }
