@@ -83,10 +83,6 @@ impl LockSession {
     pub(crate) fn transaction(&self) -> Option<LockOwner> {
         Some(self.transaction.load(Ordering::Relaxed)).filter(|owner| *owner != NONE).map(LockOwner)
     }
-
-    pub(crate) fn has(&self, owner: LockOwner) -> bool {
-        self.own == owner || self.transaction() == Some(owner)
-    }
 }
 
 /// What the waits of a session have in common.

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
+use rustc_hash::FxHashMap;
+
 use crate::transaction::lock::LockOwner;
 use crate::transaction::lock_graph::Wait;
 use crate::transaction::lock_table::LockTable;
@@ -16,12 +18,12 @@ impl LockTable {
 
     /// The locks of objects that are held.
     pub(crate) fn locked_objects(&self) -> Vec<LockedObject> {
-        let sessions = self.sessions();
+        let sessions = Numbers::of(&self.sessions());
         let mut locked = Vec::new();
         for shard in &self.objects {
             for (tag, lock) in &*shard.lock() {
                 locked.extend(lock.holders().map(|(owner, modes)| LockedObject {
-                    session: number_of(&sessions, owner),
+                    session: sessions.of_owner(owner),
                     tag: *tag,
                     modes,
                 }));
@@ -32,7 +34,7 @@ impl LockTable {
 
     /// The requests that wait.
     pub(crate) fn waiting_requests(&self) -> Vec<WaitingRequest> {
-        let sessions = self.sessions();
+        let sessions = Numbers::of(&self.sessions());
         let waits: Vec<Arc<Wait>> = {
             let waiting = self.waiting.lock();
             let own = |(owner, wait): (&LockOwner, &Arc<Wait>)| {
@@ -44,7 +46,7 @@ impl LockTable {
     }
 
     /// `None`: it was granted meanwhile.
-    fn waiting_request(&self, wait: &Wait, sessions: &[Arc<LockSession>]) -> Option<WaitingRequest> {
+    fn waiting_request(&self, wait: &Wait, sessions: &Numbers) -> Option<WaitingRequest> {
         let blockers = self.with_lock(wait.name, |lock| match lock {
             Some(lock) if !wait.waiter.is_granted() => {
                 lock.blockers(wait.waiter.owner, wait.waiter.mode).collect()
@@ -52,7 +54,7 @@ impl LockTable {
             _ => Vec::new(),
         });
         let mut blocked_by: Vec<i32> =
-            blockers.iter().map(|blocker| number_of(sessions, blocker.owner())).collect();
+            blockers.iter().map(|blocker| sessions.of_owner(blocker.owner())).collect();
         blocked_by.sort_unstable();
         blocked_by.dedup();
         Some(WaitingRequest {
@@ -65,7 +67,20 @@ impl LockTable {
     }
 }
 
-/// The number of the session that has this owner; 0: none has.
-fn number_of(sessions: &[Arc<LockSession>], owner: LockOwner) -> i32 {
-    sessions.iter().find(|session| session.has(owner)).map_or(0, |session| session.number)
+/// The numbers of sessions by the owners that they have: looked up for each of many locks.
+struct Numbers(FxHashMap<LockOwner, i32>);
+
+impl Numbers {
+    fn of(sessions: &[Arc<LockSession>]) -> Numbers {
+        let owners = |session: &Arc<LockSession>| {
+            let number = session.number;
+            [Some(session.own), session.transaction()].into_iter().flatten().map(move |owner| (owner, number))
+        };
+        Numbers(sessions.iter().flat_map(owners).collect())
+    }
+
+    /// 0: no session has this owner.
+    fn of_owner(&self, owner: LockOwner) -> i32 {
+        self.0.get(&owner).copied().unwrap_or_default()
+    }
 }
