@@ -360,6 +360,25 @@ pub enum SetOperator {
     Except,
 }
 
+/// A lock as its clause is written.
+pub(crate) fn lock_clause(mode: RowLock) -> &'static str {
+    match mode {
+        RowLock::KeyShare => "FOR KEY SHARE",
+        RowLock::Share => "FOR SHARE",
+        RowLock::NoKeyUpdate => "FOR NO KEY UPDATE",
+        RowLock::Update => "FOR UPDATE",
+    }
+}
+
+/// Who demands something of a new row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// A `CHECK` constraint of the table, with its name.
+    Constraint(String),
+    /// `WITH CHECK OPTION` of a view, with its name.
+    View(String),
+}
+
 /// What to do about a row that somebody else has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitPolicy {
@@ -557,8 +576,8 @@ pub struct Change {
     pub returning: Vec<(ColumnId, Expression)>,
     /// The columns of the new (of a delete: the old) row as `returning` sees them, by position in the table.
     pub new: Vec<(usize, ColumnId)>,
-    /// `CHECK` constraints over `new`: name and condition.
-    pub checks: Vec<(String, Expression)>,
+    /// What a new row must meet, over `new`.
+    pub checks: Vec<(Demand, Expression)>,
 }
 
 /// What a change does.

@@ -16,6 +16,7 @@ mod hypothetical;
 mod literal;
 mod needed;
 mod order_of_types;
+mod row_locks;
 mod same;
 mod scope;
 mod select;
@@ -26,7 +27,7 @@ mod window;
 mod with;
 mod written;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use seawall_values::{Datum, Oid, Settings, SqlError, SqlResult, SqlState, TypeReference, oid};
 
 use crate::algebra::{ColumnId, CommonTableId, Expression, ExpressionKind, Query};
@@ -70,7 +71,15 @@ pub(crate) struct Binder<'a> {
     /// The owner of the view whose text is being bound.
     view_owner: Option<Oid>,
     /// The privileges that the statement takes.
-    pub(crate) needed: Vec<NeededPrivileges>,
+    needed: Vec<NeededPrivileges>,
+    /// The columns that texts name.
+    named: FxHashSet<needed::NamedColumn>,
+    /// Whether what is bound is the table's, and not the user's.
+    is_for_table: bool,
+    /// Locks of the query around that the rows of the next query get, too.
+    pushed_locks: Vec<row_locks::RowLocking>,
+    /// The rows that those locks are of, where the query around locks them itself.
+    pulled_locks: Vec<row_locks::LockedRows>,
     /// Names of columns in the expression that `words_of` bound last.
     pub(crate) named_in_words: Vec<String>,
     /// `WHERE` of a `COPY` whose rows the statement inserts.
@@ -104,6 +113,10 @@ impl<'a> Binder<'a> {
             stars: None,
             view_owner: None,
             needed: Vec::new(),
+            named: FxHashSet::default(),
+            is_for_table: false,
+            pushed_locks: Vec::new(),
+            pulled_locks: Vec::new(),
             named_in_words: Vec::new(),
             copied_where: None,
             record_fields: FxHashMap::default(),

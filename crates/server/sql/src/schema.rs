@@ -232,6 +232,55 @@ pub struct View {
     pub query: String,
     /// The search path that the text is read with: numbers of schemas.
     pub search_path: Vec<String>,
+    /// As `pg_class.reloptions` shows them: `check_option=local`.
+    pub options: Vec<String>,
+}
+
+/// Which rows `WITH CHECK OPTION` looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckOption {
+    /// Those that the view itself would not show.
+    Local,
+    /// Those also that the views beneath it would not show.
+    Cascaded,
+}
+
+impl CheckOption {
+    /// What the value of the option means.
+    pub(crate) fn named(value: &str) -> Option<CheckOption> {
+        match value.to_ascii_lowercase().as_str() {
+            "local" => Some(CheckOption::Local),
+            "cascaded" => Some(CheckOption::Cascaded),
+            _ => None,
+        }
+    }
+}
+
+/// What the value of an option means that is on or off.
+pub(crate) fn truth_of(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Some(true),
+        "false" | "off" | "no" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+impl View {
+    fn option(&self, name: &str) -> Option<&str> {
+        let parts = self.options.iter().filter_map(|option| option.split_once('='));
+        parts.filter(|(known, _)| *known == name).map(|(_, value)| value).next()
+    }
+
+    /// Its `WITH CHECK OPTION`.
+    pub fn check_option(&self) -> Option<CheckOption> {
+        self.option("check_option").and_then(CheckOption::named)
+    }
+
+    /// Whose privileges what it names takes: its owner's; `None`: those of whoever asks (`security_invoker`).
+    pub fn checked_as(&self) -> Option<Oid> {
+        let is_invoker = self.option("security_invoker").and_then(truth_of) == Some(true);
+        (!is_invoker).then_some(self.owner)
+    }
 }
 
 /// A sequence.

@@ -52,6 +52,27 @@ impl Target {
         }
     }
 
+    /// What the statement names.
+    fn relation(&self) -> Definition {
+        match self.view.as_ref().and_then(TargetView::view) {
+            Some(view) => Definition::View(Arc::clone(view)),
+            None => Definition::Table(Arc::clone(&self.table)),
+        }
+    }
+
+    /// Its number.
+    fn oid(&self) -> seawall_values::Oid {
+        crate::catalog::oid_of(&self.relation())
+    }
+
+    /// The numbers that columns of the table have in it.
+    fn numbers(&self, positions: &[usize]) -> Vec<u16> {
+        match &self.view {
+            Some(view) => view.numbers(positions),
+            None => positions.iter().map(|position| number_of(*position)).collect(),
+        }
+    }
+
     fn has_column(&self, name: &str) -> bool {
         match &self.view {
             Some(view) => view.has_column(name),
@@ -122,20 +143,20 @@ impl Binder<'_> {
             None => return Err(missing_relation(schema.as_deref(), &plain).at(position)),
         };
         self.used.push((table.oid, table.version));
-        self.need_change(
-            &table,
-            match verb {
-                "insert into" => Privileges::INSERT,
-                "update" => Privileges::UPDATE,
-                // Each of its clauses says what it needs.
-                "merge into" => Privileges::NONE,
-                _ => Privileges::DELETE,
-            },
-        );
-        Ok(match alias {
+        let target = match alias {
             Some(alias) => Target { table, name: folded(alias), schema: None, view },
             None => Target { name: shown.unwrap_or_else(|| table.name.clone()), table, schema, view },
-        })
+        };
+        let privileges = match verb {
+            "insert into" => Privileges::INSERT,
+            "update" => Privileges::UPDATE,
+            // Each of its clauses says what it needs.
+            "merge into" => Privileges::NONE,
+            _ => Privileges::DELETE,
+        };
+        let beneath = target.view.as_ref().map(|view| view.beneath().to_vec()).unwrap_or_default();
+        self.need_change(target.relation(), privileges, beneath);
+        Ok(target)
     }
 
     fn update(&mut self, update: &Update) -> SqlResult<(Relation, Vec<OutputColumn>)> {
@@ -154,7 +175,8 @@ impl Binder<'_> {
         let (relation, row) = self.rows_to_change(&target, from, update.selection.as_ref())?;
         let mut relation = relation;
         let set = self.assignments(&target, &update.assignments, Some(&mut relation))?;
-        self.need_update(&target.table, set.iter().map(|(position, _)| *position));
+        let changed: Vec<usize> = set.iter().map(|(position, _)| *position).collect();
+        self.need_update(target.oid(), target.numbers(&changed));
         let mut values: Vec<(usize, ColumnId)> = Vec::with_capacity(set.len());
         let mut computed = Vec::with_capacity(set.len());
         for (position, value) in set {
@@ -227,7 +249,6 @@ impl Binder<'_> {
             others => Some(self.from(others)?),
         };
         let (scan, columns, hidden, row) = self.scan(&target.table);
-        self.need_columns(&target.table, &columns);
         let scope = self.scope();
         if scope.tables.iter().any(|table| table.name == target.name && table.schema.is_none()) {
             let message = format!("table name \"{}\" specified more than once", target.name);
@@ -514,11 +535,13 @@ impl Binder<'_> {
             new.push((position, id));
             columns.push(scope_column(&target.table, position, column, id));
         }
-        self.need_columns(&target.table, &columns);
-        let checks = match kind {
-            ChangeKind::Delete { .. } => Vec::new(),
-            _ => self.checks(&target.table, &new)?,
-        };
+        let mut checks = Vec::new();
+        if !matches!(kind, ChangeKind::Delete { .. }) {
+            checks = self.checks(&target.table, &new)?;
+            if let Some(view) = &target.view {
+                checks.extend(self.view_checks(view, columns.clone())?);
+            }
+        }
         let mut returned = Vec::new();
         if let Some(list) = returning {
             let scope = self.scope();
@@ -543,6 +566,11 @@ impl Binder<'_> {
         let change = Change { table: Arc::clone(&target.table), kind, input, returning, new, checks };
         Ok((Relation::Change(Box::new(change)), output))
     }
+}
+
+/// The number of a column in `pg_attribute`.
+fn number_of(position: usize) -> u16 {
+    u16::try_from(position + 1).unwrap_or(u16::MAX)
 }
 
 /// The columns that are there, with their positions.

@@ -7,9 +7,10 @@ mod relation;
 use std::sync::Arc;
 
 use seawall_values::{SqlError, SqlResult, SqlState, oid};
-use sqlparser::ast::{TableAlias, TableFactor, TableWithJoins};
+use sqlparser::ast::{SetExpr, TableAlias, TableFactor, TableWithJoins};
 
 use super::expression::folded;
+use super::row_locks::{Lockable, not_allowed};
 use super::scope::{Clause, ScopeColumn, ScopeTable};
 use super::{Binder, constant};
 use crate::algebra::{Expression, JoinKind, Relation};
@@ -143,10 +144,15 @@ impl Binder<'_> {
                 self.unnest(array_exprs, *with_ordinality, alias.as_ref())
             }
             TableFactor::Derived { lateral, subquery, alias, sample: None } => {
-                let bound = match lateral {
-                    true => self.subquery(subquery),
-                    false => self.alone(|binder| binder.subquery(subquery)),
-                };
+                let name = alias.as_ref().map_or_else(String::new, |alias| folded(&alias.name));
+                let locks = self.locks_of(&name, Lockable::Rows)?;
+                if let (SetExpr::SetOperation { .. }, Some(lock)) = (subquery.body.as_ref(), locks.first()) {
+                    return Err(not_allowed(lock.mode, "UNION/INTERSECT/EXCEPT"));
+                }
+                let bound = self.with_pushed_locks(locks, |binder| match lateral {
+                    true => binder.subquery(subquery),
+                    false => binder.alone(|binder| binder.subquery(subquery)),
+                });
                 let (relation, output) = bound?;
                 let columns: Vec<ScopeColumn> = output
                     .into_iter()
@@ -169,8 +175,10 @@ impl Binder<'_> {
                 let inner = self.table_with_joins(table_with_joins)?;
                 match alias {
                     None => Ok(inner),
-                    Some(_) => {
-                        self.aliased(inner.relation, String::new(), None, inner.columns, alias.as_ref(), None)
+                    Some(alias) => {
+                        self.locks_of(&folded(&alias.name), Lockable::Other("a join"))?;
+                        let alias = Some(alias);
+                        self.aliased(inner.relation, String::new(), None, inner.columns, alias, None)
                     }
                 }
             }

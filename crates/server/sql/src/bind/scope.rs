@@ -5,6 +5,7 @@ use std::sync::Arc;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState, TypeReference};
 
 use super::Binder;
+use super::row_locks::{LockedRows, RowLocking};
 use crate::algebra::{Aggregation, Call, ColumnId, Expression, WindowCall};
 use crate::schema::Table;
 
@@ -139,6 +140,9 @@ pub(crate) struct Scope {
     pub(crate) columns: Vec<ScopeColumn>,
     /// Tables that can be named.
     pub(crate) tables: Vec<ScopeTable>,
+    /// What its locking clauses say, of which tables; and the rows that they are about.
+    pub(crate) locks: Vec<(RowLocking, Vec<String>)>,
+    pub(crate) locked: Vec<LockedRows>,
     /// The columns of the table that the statement changes, by position.
     pub(crate) target: Vec<(usize, ColumnId)>,
     /// What is being bound.
@@ -208,6 +212,7 @@ impl Binder<'_> {
                 }
                 let first = first.clone();
                 self.scopes[level].is_used = true;
+                self.note_named(&first);
                 return Ok(Some(first));
             }
             let mut hidden =
@@ -219,6 +224,7 @@ impl Binder<'_> {
                 }
                 let first = first.clone();
                 self.scopes[level].is_used = true;
+                self.note_named(&first);
                 return Ok(Some(first));
             }
         }

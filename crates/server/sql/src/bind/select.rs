@@ -6,7 +6,6 @@ mod aggregation;
 mod grouping_sets;
 mod items;
 mod limit;
-mod lock;
 mod order;
 mod result_name;
 
@@ -16,11 +15,11 @@ use sqlparser::ast::{
     SetExpr,
 };
 
+use super::row_locks::{RowLocking, is_selection};
 use super::scope::{Clause, Scope};
 use super::{Binder, constant};
 use crate::algebra::walk::visit;
 use crate::algebra::{ColumnId, ExpressionKind, OutputColumn, Relation, SortKey};
-use lock::locks_not_allowed;
 use order::{check_equality, order_list, sorted};
 
 /// What a query adds around its body.
@@ -30,6 +29,10 @@ pub(super) struct Around<'q> {
     pub(super) limit: Option<&'q LimitClause>,
     pub(super) fetch: Option<&'q Fetch>,
     pub(super) locks: &'q [LockClause],
+    /// Locks of the query around that are about its rows, too.
+    pub(super) pushed: &'q [RowLocking],
+    /// Whether the query is a selection of rows and no more.
+    pub(super) is_selection: bool,
 }
 
 impl Binder<'_> {
@@ -64,11 +67,14 @@ impl Binder<'_> {
         if query.for_clause.is_some() || query.settings.is_some() || !query.pipe_operators.is_empty() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error in a query"));
         }
+        let pushed = self.take_pushed_locks();
         let around = Around {
             order: order_list(query.order_by.as_ref())?,
             limit: query.limit_clause.as_ref(),
             fetch: query.fetch.as_ref(),
             locks: &query.locks,
+            pushed: &pushed,
+            is_selection: is_selection(query),
         };
         let Some(with) = &query.with else { return self.body(&query.body, around, keeps_unknown) };
         if with.recursive && matches!(*query.body, SetExpr::Merge(_)) {
@@ -87,6 +93,9 @@ impl Binder<'_> {
         match body {
             SetExpr::Select(select) => self.in_scope(|binder| binder.select(select, around, keeps_unknown)),
             SetExpr::Query(inner) => {
+                if !around.is_there() {
+                    self.pushed_locks = around.pushed.to_vec();
+                }
                 let (relation, output) = self.deeper(|binder| binder.bind_query(inner, keeps_unknown))?;
                 self.around_rows(relation, output, around)
             }
@@ -155,7 +164,9 @@ impl Binder<'_> {
         {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error in SELECT"));
         }
+        self.begin_locks(around.locks, around.pushed);
         let mut relation = self.from(&select.from)?;
+        self.check_locked_names()?;
         self.scope().named_windows = super::window::named_windows(&select.named_window)?;
         if let Some(condition) = &select.selection {
             let predicate = self.in_clause(Clause::Where, |binder| {
@@ -207,6 +218,7 @@ impl Binder<'_> {
             let scope = self.scope();
             !scope.aggregates.is_empty() || !scope.groupings.is_empty()
         };
+        self.check_locking(select, !around.locks.is_empty(), is_grouped)?;
         if is_grouped {
             relation = self.grouped(relation, groups, &mut items, &mut having)?;
         }
@@ -250,9 +262,6 @@ impl Binder<'_> {
                     let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
                     return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
                 }
-                if !around.locks.is_empty() {
-                    return Err(locks_not_allowed(around.locks, "DISTINCT clause"));
-                }
                 let on = columns.iter().map(|column| (column.column, column.of)).collect::<Vec<_>>();
                 check_equality(&on)?;
                 relation = sorted(Relation::Distinct { input: Box::new(relation), on }, keys.clone());
@@ -272,12 +281,7 @@ impl Binder<'_> {
                 relation = Relation::Distinct { input: Box::new(sorted(relation, keys.clone())), on };
             }
         }
-        if !around.locks.is_empty() {
-            if is_grouped {
-                return Err(locks_not_allowed(around.locks, "GROUP BY clause"));
-            }
-            relation = self.locked(relation, around.locks)?;
-        }
+        relation = self.locked(relation, around.is_selection);
         relation = self.limited(relation, around, keys)?;
         columns.truncate(visible);
         Ok((relation, columns))

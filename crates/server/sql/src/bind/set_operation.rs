@@ -12,7 +12,8 @@ use super::select::Around;
 use super::types::type_name;
 use crate::algebra::{ColumnId, Expression, ExpressionKind, OutputColumn, Relation, SetOperator};
 
-const NOTHING: Around<'static> = Around { order: &[], limit: None, fetch: None, locks: &[] };
+const NOTHING: Around<'static> =
+    Around { order: &[], limit: None, fetch: None, locks: &[], pushed: &[], is_selection: false };
 
 impl Binder<'_> {
     pub(super) fn set_operation(&mut self, body: &SetExpr) -> SqlResult<(Relation, Vec<OutputColumn>)> {

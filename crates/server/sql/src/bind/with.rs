@@ -108,7 +108,8 @@ impl Binder<'_> {
         right: &SetExpr,
         is_distinct: bool,
     ) -> SqlResult<CommonTable> {
-        const NOTHING: Around<'static> = Around { order: &[], limit: None, fetch: None, locks: &[] };
+        const NOTHING: Around<'static> =
+            Around { order: &[], limit: None, fetch: None, locks: &[], pushed: &[], is_selection: false };
         if cte.query.order_by.is_some() {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,

@@ -23,6 +23,8 @@ pub(super) const DEFAULT_COLLATION: Oid = 100;
 pub const BOOTSTRAP_ROLE: Oid = 10;
 /// `pg_authid.oid` of `pg_database_owner`, whose only member is the owner of the database.
 pub const DATABASE_OWNER: Oid = 6171;
+/// `pg_checkpoint`: its members may ask for checkpoints.
+pub const PG_CHECKPOINT: Oid = 4544;
 /// `pg_authid.oid` of `pg_read_all_stats`.
 pub(super) const READ_ALL_STATISTICS: Oid = 3375;
 /// `pg_authid.oid` of `pg_read_all_data`.

@@ -7,7 +7,9 @@ use seawall_values::{Oid, TypeReference};
 
 use super::compare::Key;
 use super::expression::Expression;
-use crate::algebra::{FrameExclusion, FrameUnit, JoinKind, OutputColumn, RowLock, SetOperator, WaitPolicy};
+use crate::algebra::{
+    Demand, FrameExclusion, FrameUnit, JoinKind, OutputColumn, RowLock, SetOperator, WaitPolicy,
+};
 use crate::schema::{Index, Table};
 
 /// The plan of a query.
@@ -443,7 +445,7 @@ pub(crate) struct ChangePlan {
     pub(crate) kind: ChangePlanKind,
     /// The slot of each column of the table in the row as `RETURNING` and the checks see it.
     pub(crate) new: Vec<(usize, usize)>,
-    pub(crate) checks: Vec<(String, Expression)>,
+    pub(crate) checks: Vec<(Demand, Expression)>,
     pub(crate) returning: Vec<(usize, Expression)>,
     /// Slots of `returning`.
     pub(crate) returning_slots: Vec<usize>,

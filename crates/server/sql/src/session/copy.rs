@@ -208,9 +208,9 @@ impl Session {
             binder.copied_where = condition.cloned();
             let (relation, output) = binder.change_statement(&change)?;
             let query = binder.finish(relation, output)?;
-            Ok((query, std::mem::take(&mut binder.needed)))
+            Ok((query, binder.take_needed()))
         })?;
-        self.check_privileges(&query, &needed)?;
+        self.check_privileges(&needed)?;
         self.planned(&query, now)
     }
 

@@ -323,7 +323,7 @@ impl Session {
                 Commented::Namespace(self.with_definer(|definer| definer.namespace_named(name))?)
             }
             CommentedObject::Role(name) => Commented::Role(self.role_number(name)?),
-            CommentedObject::Database(_) => Commented::Database,
+            CommentedObject::Database(name) => Commented::Database(name.clone()),
         };
         self.with_definer(|definer| definer.comment(&on, text))
     }

@@ -104,9 +104,9 @@ impl Session {
                     binder.finish(relation, output)?
                 }
             };
-            Ok((query, std::mem::take(&mut binder.needed)))
+            Ok((query, binder.take_needed()))
         })?;
-        self.check_privileges(&query, &needed)?;
+        self.check_privileges(&needed)?;
         Ok(query)
     }
 

@@ -8,29 +8,50 @@ use std::sync::Arc;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::Session;
-use crate::algebra::walk::{expressions, inputs, operands};
-use crate::algebra::{Expression, ExpressionKind, MergeAction, MergeClause, Query, Relation};
 use crate::bind::NeededPrivileges;
-use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_CLASS, PG_DATABASE};
+use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_CHECKPOINT, PG_CLASS, PG_DATABASE};
 use crate::catalog::{heading, is_secret, oid_of};
-use crate::optimize::walk::{self, Columns};
 use crate::schema::privilege::{ObjectKind, Privileges, Rights};
-use crate::schema::{Definition, Sequence, Table};
+use crate::schema::{Definition, Sequence};
+
+/// The privileges that are taken on one relation.
+struct Taken {
+    all: Privileges,
+    /// The columns that are named; `None`: it is not read.
+    selected: Option<Vec<i16>>,
+    inserted: Vec<u16>,
+    updated: Vec<u16>,
+}
 
 impl Session {
     /// `42501` unless the user, and the owners of the views in it, may do what a statement does.
-    pub(super) fn check_privileges(&mut self, query: &Query, needed: &[NeededPrivileges]) -> SqlResult<()> {
-        if self.asker.is_superuser && needed.iter().all(|needed| needed.checked_as.is_none()) {
+    pub(super) fn check_privileges(&mut self, needed: &[NeededPrivileges]) -> SqlResult<()> {
+        let is_of_user = |needed: &NeededPrivileges| needed.checked_as.is_none() && needed.beneath.is_empty();
+        if self.asker.is_superuser && needed.iter().all(is_of_user) {
             return Ok(());
         }
-        let mut used = None;
         for needed in needed {
-            let rights = self.rights_of(needed.checked_as)?;
-            if rights.is_superuser() {
-                continue;
+            let is_read = needed.is_read || !needed.selected.is_empty();
+            let taken = Taken {
+                all: needed.privileges,
+                selected: is_read.then(|| needed.selected.clone()),
+                inserted: needed.inserted.clone(),
+                updated: needed.updated.clone(),
+            };
+            self.check_taken(&needed.relation, needed.checked_as, &taken)?;
+            for beneath in &needed.beneath {
+                let here = |numbers: &[u16]| {
+                    let is_meant = |(above, _): &&(u16, u16)| numbers.contains(above);
+                    beneath.numbers.iter().filter(is_meant).map(|(_, number)| *number).collect()
+                };
+                let taken = Taken {
+                    all: needed.privileges,
+                    selected: is_read.then(|| beneath.selected.clone()),
+                    inserted: here(&needed.inserted),
+                    updated: here(&needed.updated),
+                };
+                self.check_taken(&beneath.relation, beneath.checked_as, &taken)?;
             }
-            let used = used.get_or_insert_with(|| used_columns(query));
-            self.check_needed(needed, &rights, used)?;
         }
         Ok(())
     }
@@ -47,28 +68,28 @@ impl Session {
         database.store.rights(self.engine_transaction()?, role).map(Arc::new)
     }
 
-    fn check_needed(&mut self, needed: &NeededPrivileges, rights: &Rights, used: &Columns) -> SqlResult<()> {
-        let held = self.held_on(&needed.relation, 0, rights)?;
-        let numbers = live_numbers(&needed.relation);
-        let mut selected = needed.selected.clone();
-        if !numbers.is_empty() {
-            let visible = needed.columns.iter().zip(numbers.iter().cycle());
-            selected.extend(visible.filter(|(id, _)| used.contains(id)).map(|(_, number)| *number));
+    fn check_taken(&mut self, relation: &Definition, by: Option<Oid>, taken: &Taken) -> SqlResult<()> {
+        let rights = self.rights_of(by)?;
+        if rights.is_superuser() {
+            return Ok(());
         }
-        let is_read = needed.is_read || !selected.is_empty();
-        let all: Privileges = needed.privileges;
-        let by_column = [
-            (Privileges::SELECT, is_read, &selected),
-            (Privileges::INSERT, all.has(Privileges::INSERT), &needed.inserted),
-            (Privileges::UPDATE, all.has(Privileges::UPDATE), &needed.updated),
-        ];
-        let is_missing = !held.has(all.without(Privileges::INSERT.and(Privileges::UPDATE)));
-        if is_missing {
-            return Err(denied(&needed.relation));
+        let held = self.held_on(relation, 0, &rights)?;
+        if !held.has(taken.all.without(Privileges::INSERT.and(Privileges::UPDATE))) {
+            return Err(denied(relation));
         }
-        for (privilege, is_wanted, columns) in by_column {
-            if is_wanted && !held.has(privilege) {
-                self.check_columns(needed, rights, privilege, columns, &numbers)?;
+        if let Some(selected) = &taken.selected
+            && !held.has(Privileges::SELECT)
+        {
+            let columns: Result<Vec<u16>, _> = selected.iter().map(|number| u16::try_from(*number)).collect();
+            // Columns that every table has go with the table.
+            let columns = columns.map_err(|_| denied(relation))?;
+            self.check_columns(relation, &rights, Privileges::SELECT, &columns)?;
+        }
+        for (privilege, columns) in
+            [(Privileges::INSERT, &taken.inserted), (Privileges::UPDATE, &taken.updated)]
+        {
+            if taken.all.has(privilege) && !held.has(privilege) {
+                self.check_columns(relation, &rights, privilege, columns)?;
             }
         }
         Ok(())
@@ -77,23 +98,22 @@ impl Session {
     /// Without a privilege on the relation, it must be had on each of the columns; if there are none, on any.
     fn check_columns(
         &mut self,
-        needed: &NeededPrivileges,
+        relation: &Definition,
         rights: &Rights,
         privilege: Privileges,
         columns: &[u16],
-        all: &[u16],
     ) -> SqlResult<()> {
         if columns.is_empty() {
-            for column in all {
-                if self.held_on(&needed.relation, *column, rights)?.has(privilege) {
+            for column in live_numbers(relation) {
+                if self.held_on(relation, column, rights)?.has(privilege) {
                     return Ok(());
                 }
             }
-            return Err(denied(&needed.relation));
+            return Err(denied(relation));
         }
         for column in columns {
-            if !self.held_on(&needed.relation, *column, rights)?.has(privilege) {
-                return Err(denied(&needed.relation));
+            if !self.held_on(relation, *column, rights)?.has(privilege) {
+                return Err(denied(relation));
             }
         }
         Ok(())
@@ -115,14 +135,23 @@ impl Session {
         database.store.privileges_held(self.engine_transaction()?, rights, kind, place, owner)
     }
 
-    /// `42501` unless the user has one of the privileges on a table.
-    pub(super) fn require_on_table(&mut self, table: &Arc<Table>, any: Privileges) -> SqlResult<()> {
+    /// `42501` unless the user has one of the privileges on a relation.
+    pub(super) fn require_on(&mut self, relation: &Definition, any: Privileges) -> SqlResult<()> {
         if self.asker.is_superuser {
             return Ok(());
         }
-        let (relation, rights) = (Definition::Table(Arc::clone(table)), self.rights_of(None)?);
-        let held = self.held_on(&relation, 0, &rights)?;
-        if held.shared(any).is_none() { Err(denied(&relation)) } else { Ok(()) }
+        let rights = self.rights_of(None)?;
+        let held = self.held_on(relation, 0, &rights)?;
+        if held.shared(any).is_none() { Err(denied(relation)) } else { Ok(()) }
+    }
+
+    /// `42501` unless the user may ask for a checkpoint. The statement has looked up nothing before.
+    pub(super) fn require_checkpoint(&mut self) -> SqlResult<()> {
+        if self.look_up_user()?.has_role(PG_CHECKPOINT) {
+            return Ok(());
+        }
+        let message = "must be superuser or have privileges of pg_checkpoint to do CHECKPOINT";
+        Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
     }
 
     /// Whether the user has a privilege on the database.
@@ -188,77 +217,16 @@ fn live_numbers(relation: &Definition) -> Vec<u16> {
     }
 }
 
-/// The relations that a statement names itself, and not a view in it: each alone (0), and with the numbers of the columns that are used.
-pub(super) fn uses(query: &Query, needed: &[NeededPrivileges]) -> Vec<(Oid, u16)> {
-    let used = used_columns(query);
+/// The relations that a statement names itself, and not a view in it: each alone (0), and with the numbers of the columns that it names.
+pub(super) fn uses(needed: &[NeededPrivileges]) -> Vec<(Oid, u16)> {
     let mut uses = Vec::new();
     for needed in needed.iter().filter(|needed| needed.checked_as.is_none()) {
         let relation = oid_of(&needed.relation);
         uses.push((relation, 0));
-        let numbers = live_numbers(&needed.relation);
-        let visible = needed.columns.iter().zip(numbers.iter().cycle());
-        uses.extend(visible.filter(|(id, _)| used.contains(id)).map(|(_, number)| (relation, *number)));
+        let numbers = needed.selected.iter().filter_map(|number| u16::try_from(*number).ok());
+        uses.extend(numbers.map(|number| (relation, number)));
     }
     uses.sort_unstable();
     uses.dedup();
     uses
-}
-
-/// All columns that a statement uses anywhere.
-fn used_columns(query: &Query) -> Columns {
-    let mut used = Columns::default();
-    used.extend(query.output.iter().map(|column| column.column));
-    add_used(&query.relation, &mut used);
-    used
-}
-
-fn add_used(relation: &Relation, used: &mut Columns) {
-    match relation {
-        // Checks of the table read rows for the table, not for the user.
-        Relation::Change(change) => {
-            change.returning.iter().for_each(|(_, value)| add_used_by(value, used));
-            if let crate::algebra::ChangeKind::Insert { conflict: Some(conflict), .. } = &change.kind
-                && let Some(update) = &conflict.update
-            {
-                update.values.iter().for_each(|(_, value)| add_used_by(value, used));
-                update.condition.iter().for_each(|condition| add_used_by(condition, used));
-            }
-            let values = match &change.kind {
-                crate::algebra::ChangeKind::Insert { values, .. }
-                | crate::algebra::ChangeKind::Update { values, .. } => &values[..],
-                crate::algebra::ChangeKind::Delete { .. } | crate::algebra::ChangeKind::Merge { .. } => &[],
-            };
-            used.extend(values.iter().map(|(_, column)| *column));
-            if let crate::algebra::ChangeKind::Merge { clauses, .. } = &change.kind {
-                clauses.iter().for_each(|clause| add_used_by_clause(clause, used));
-            }
-        }
-        _ => {
-            used.extend(walk::used_here(relation));
-            expressions(relation, &mut |expression| add_used_in_subqueries(expression, used));
-        }
-    }
-    inputs(relation, &mut |input| add_used(input, used));
-}
-
-fn add_used_by_clause(clause: &MergeClause, used: &mut Columns) {
-    clause.condition.iter().for_each(|condition| add_used_by(condition, used));
-    if let MergeAction::Insert(values) | MergeAction::Update(values) = &clause.action {
-        values.iter().for_each(|(_, value)| add_used_by(value, used));
-    }
-}
-
-fn add_used_by(expression: &Expression, used: &mut Columns) {
-    walk::add_used(expression, used);
-    add_used_in_subqueries(expression, used);
-}
-
-/// What subqueries use of their own relations.
-fn add_used_in_subqueries(expression: &Expression, used: &mut Columns) {
-    if let ExpressionKind::Subquery(subquery) = &expression.kind {
-        add_used(&subquery.relation, used);
-        used.extend(subquery.columns.iter().copied());
-        operands(expression, &mut |operand| walk::add_used(operand, used));
-    }
-    operands(expression, &mut |operand| add_used_in_subqueries(operand, used));
 }

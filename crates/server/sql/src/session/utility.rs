@@ -324,7 +324,7 @@ impl Session {
                 TableLock::RowExclusive => of_changes.and(Privileges::INSERT),
                 _ => of_changes,
             };
-            self.require_on_table(&table, any)?;
+            self.require_on(&Definition::Table(Arc::clone(&table)), any)?;
             let as_of = self.begin_statement()?;
             self.with_tables(as_of, |tables| tables.lock_table(&table, mode, wait))?;
         }
@@ -384,6 +384,7 @@ impl Session {
             Maintenance::Analyze(tables) => self.analyze(tables),
             Maintenance::Checkpoint => {
                 use crate::storage::engine_error::EngineResult;
+                self.require_checkpoint()?;
                 self.engine.checkpoint().map(|_| ()).sql()
             }
             Maintenance::Cluster(None) | Maintenance::Reindex(None) => Ok(()),

@@ -1,8 +1,8 @@
 //! Inserts, updates and deletes.
 
 use seawall_sql::algebra::{
-    Change, ChangeKind, ColumnId, CommonTable, CommonTableId, Conflict, ConflictUpdate, Relation, RowLock,
-    SetOperator, WaitPolicy,
+    Change, ChangeKind, ColumnId, CommonTable, CommonTableId, Conflict, ConflictUpdate, Demand, Relation,
+    RowLock, SetOperator, WaitPolicy,
 };
 use seawall_sql::execute::Limits;
 use seawall_values::{Datum, SqlState};
@@ -61,7 +61,7 @@ fn checks_and_not_null_refuse_a_row() {
     let one = table(1, 2, 1);
     let mut storage = MemoryStorage::default();
     let mut checked = insert(&one, &[[1, 10]], None);
-    checked.checks.push(("small".to_owned(), less(column(401), int(5))));
+    checked.checks.push((Demand::Constraint("small".to_owned()), less(column(401), int(5))));
     let error = run_plan(&planned(relation(checked), &[500]), Vec::new(), &mut storage, Limits::default())
         .expect_err("the check fails");
     assert_eq!(error.code, SqlState::CHECK_VIOLATION);

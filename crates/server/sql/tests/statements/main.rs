@@ -44,6 +44,7 @@ macro_rules! recorded {
 
 recorded! {
     changes,
+    check_option,
     cursors,
     definitions,
     drivers,
@@ -57,10 +58,12 @@ recorded! {
     merge,
     privileges,
     queries,
+    restricted,
     rows,
     statistics,
     transactions,
     types,
+    view_privileges,
     views,
 }
 

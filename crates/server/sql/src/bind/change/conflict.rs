@@ -29,7 +29,17 @@ impl Binder<'_> {
             Some(ConflictTarget::Columns(columns)) => self.inferred_indexes(target, columns)?,
             Some(ConflictTarget::OnConstraint(name)) => match crate::parse::inference(insert, name) {
                 Some(inference) => self.inferred_by_expressions(target, &inference)?,
-                None => vec![index_of_constraint(&target.table, &qualified(name).1)?],
+                None => {
+                    let index = index_of_constraint(&target.table, &qualified(name).1)?;
+                    // As if the statement had named what the index is over.
+                    let keys = index.keys.iter().filter_map(|key| match key.what {
+                        IndexedValue::Column(position) => Some(position),
+                        IndexedValue::Expression(_) => None,
+                    });
+                    let keys: Vec<usize> = keys.collect();
+                    self.need_selected(target.oid(), target.numbers(&keys));
+                    vec![index]
+                }
             },
         };
         let update = match &written.action {
@@ -60,7 +70,7 @@ impl Binder<'_> {
                 wanted.push(found);
             }
         }
-        self.need_selected(table, &wanted);
+        self.need_selected(target.oid(), target.numbers(&wanted));
         let is_over = |index: &&Arc<Index>| {
             index.is_unique
                 && index.predicate.is_none()
@@ -176,7 +186,6 @@ impl Binder<'_> {
             old_columns.push(scope_column(&target.table, position, column, old));
             new_columns.push(scope_column(&target.table, position, column, new));
         }
-        self.need_columns(&target.table, &old_columns);
         let proposed = Target { name: "excluded".to_owned(), schema: None, ..target.clone() };
         let old = self.shown_columns(target.view.as_ref(), old_columns, Vec::new())?;
         let new = self.shown_columns(target.view.as_ref(), new_columns, Vec::new())?;
@@ -207,7 +216,8 @@ impl Binder<'_> {
         existing: &[(usize, ColumnId)],
     ) -> SqlResult<ValuesAndCondition> {
         let mut values = self.assignments(target, &written.assignments, None)?;
-        self.need_update(&target.table, values.iter().map(|(position, _)| *position));
+        let changed: Vec<usize> = values.iter().map(|(position, _)| *position).collect();
+        self.need_update(target.oid(), target.numbers(&changed));
         self.add_generated(target, existing, &mut values)?;
         let condition = match &written.selection {
             None => None,

@@ -59,7 +59,7 @@ impl Binder<'_> {
             true => values.iter().map(|(position, _)| *position).collect(),
             false => listed.positions.into_iter().filter_map(Result::ok).collect(),
         };
-        self.need_insert(&target.table, &given);
+        self.need_insert(target.oid(), target.numbers(&given));
         let mut computed = Vec::new();
         for (position, column) in live_columns(&target.table) {
             let has_value = values.iter().any(|(known, _)| *known == position);

@@ -30,7 +30,6 @@ impl Binder<'_> {
                 .with_detail("The name is used both as MERGE target table and data source."));
         }
         let (scan, columns, hidden, row) = self.scan(&target.table);
-        self.need_columns(&target.table, &columns);
         let scope = self.scope();
         scope.target = positions_of(&target.table, &columns);
         scope.columns.splice(0..0, columns.iter().cloned());
@@ -102,7 +101,7 @@ impl Binder<'_> {
         let action = match &written.action {
             Action::DoNothing { .. } => MergeAction::Nothing,
             Action::Delete { .. } => {
-                self.need_besides(&target.table, Privileges::DELETE);
+                self.need_besides(target.oid(), Privileges::DELETE);
                 MergeAction::Delete
             }
             Action::Update(update) => {
@@ -113,13 +112,14 @@ impl Binder<'_> {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"WHERE\""));
                 }
                 let mut values = self.assignments(target, assignments, None)?;
-                self.need_update(&target.table, values.iter().map(|(position, _)| *position));
+                let changed: Vec<usize> = values.iter().map(|(position, _)| *position).collect();
+                self.need_update(target.oid(), target.numbers(&changed));
                 let before = self.target_columns();
                 self.add_generated(target, &before, &mut values)?;
                 MergeAction::Update(values)
             }
             Action::Insert(insert) => {
-                self.need_besides(&target.table, Privileges::INSERT);
+                self.need_besides(target.oid(), Privileges::INSERT);
                 MergeAction::Insert(self.merged_row(target, insert)?)
             }
         };
@@ -148,7 +148,7 @@ impl Binder<'_> {
         let listed = self.listed_columns(target, names, &[])?;
         let extra = row.get(listed.positions.len()).and_then(|value| self.position(value));
         let given = self.given_columns(&listed, row.len(), extra)?;
-        self.need_insert(&target.table, &given);
+        self.need_insert(target.oid(), target.numbers(&given));
         let mut values = Vec::with_capacity(target.table.columns.len());
         for (position, written) in given.iter().zip(row) {
             let value = self.in_clause(Clause::Values, |binder| binder.expression(written))?;

@@ -5,7 +5,7 @@ use seawall_values::{Datum, SqlError, SqlResult, TypeReference, oid};
 use super::super::Binder;
 use super::super::scope::{Clause, Scope, ScopeTable};
 use super::{live_columns, scope_column};
-use crate::algebra::{ColumnId, Expression, ExpressionKind};
+use crate::algebra::{ColumnId, Demand, Expression, ExpressionKind};
 use crate::schema::{ConstraintKind, Table};
 
 impl Binder<'_> {
@@ -39,7 +39,7 @@ impl Binder<'_> {
         };
         let scope = Scope { columns, tables: vec![shown], clause: Some(clause), ..Scope::default() };
         let outer = std::mem::replace(&mut self.scopes, vec![scope]);
-        let bound = self.expression(&parsed);
+        let bound = self.for_table(|binder| binder.expression(&parsed));
         self.scopes = outer;
         // Positions in that text say nothing about the statement.
         bound.map_err(|mut error| {
@@ -85,15 +85,15 @@ impl Binder<'_> {
         &mut self,
         table: &Table,
         row: &[(usize, ColumnId)],
-    ) -> SqlResult<Vec<(String, Expression)>> {
-        let mut checks = Vec::new();
+    ) -> SqlResult<Vec<(Demand, Expression)>> {
+        let mut checks: Vec<(&String, Expression)> = Vec::new();
         for constraint in &table.constraints {
             if let ConstraintKind::Check(text) = &constraint.kind {
                 let value = self.stored_expression(text, table, row, Clause::Check)?;
-                checks.push((constraint.name.clone(), self.coerce_to_boolean(value, "CHECK")?));
+                checks.push((&constraint.name, self.coerce_to_boolean(value, "CHECK")?));
             }
         }
-        checks.sort_by(|left, right| left.0.cmp(&right.0));
-        Ok(checks)
+        checks.sort_by(|left, right| left.0.cmp(right.0));
+        Ok(checks.into_iter().map(|(name, check)| (Demand::Constraint(name.clone()), check)).collect())
     }
 }

@@ -10,11 +10,12 @@ use sqlparser::ast::{GroupByExpr, Query, Select, SelectItem, SetExpr, TableFacto
 
 use super::super::Binder;
 use super::super::expression::{folded, qualified};
+use super::super::needed::Beneath;
 use super::super::scope::{Clause, Scope, ScopeColumn, ScopeTable};
-use super::positions_of;
+use super::{live_columns, number_of, positions_of};
 use crate::algebra::walk::operands_mut;
-use crate::algebra::{ColumnId, Expression, ExpressionKind, Relation};
-use crate::schema::{Definition, Table, View};
+use crate::algebra::{ColumnId, Demand, Expression, ExpressionKind, Relation};
+use crate::schema::{CheckOption, Definition, Table, View};
 
 /// A view that is changed.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(super) struct TargetView {
     levels: Vec<Level>,
     columns: Vec<ViewColumn>,
     is_insert: bool,
+    /// What is changed in its place.
+    beneath: Vec<Beneath>,
 }
 
 /// A column of the view: which column of the table it is, or else the view and the column that make it something else.
@@ -47,13 +50,20 @@ pub(super) struct ViewColumns {
     pub(super) columns: Vec<ScopeColumn>,
     /// Those that are computed, over columns of the table.
     pub(super) computed: Vec<(ColumnId, Expression)>,
-    /// What rows of the view meet.
-    pub(super) conditions: Vec<Expression>,
+    /// What rows of the view meet, each with the number of the view that says so, from the top.
+    pub(super) conditions: Vec<(usize, Expression)>,
+    /// The columns of each relation, from the table up.
+    levels: Vec<Vec<ColumnId>>,
     /// The view and the column of each of `computed`.
     names: Vec<(String, String)>,
 }
 
 impl ViewColumns {
+    fn of_table(columns: Vec<ScopeColumn>) -> ViewColumns {
+        let levels = vec![columns.iter().map(|column| column.id).collect()];
+        ViewColumns { columns, computed: Vec::new(), conditions: Vec::new(), levels, names: Vec::new() }
+    }
+
     /// Puts what computes them in the place of columns.
     pub(super) fn resolve(&self, value: &mut Expression) {
         resolve(value, &self.computed);
@@ -62,7 +72,7 @@ impl ViewColumns {
     /// Rows of the table as rows of the view.
     pub(super) fn around(&mut self, table: Relation) -> Relation {
         let mut rows = table;
-        for predicate in std::mem::take(&mut self.conditions) {
+        for (_, predicate) in std::mem::take(&mut self.conditions) {
             rows = Relation::Filter { input: Box::new(rows), predicate };
         }
         match self.computed.is_empty() {
@@ -158,6 +168,34 @@ impl TargetView {
         self.columns.iter().map(|column| self.of_table(column)).collect()
     }
 
+    /// The numbers of the columns that are these of the table.
+    pub(super) fn numbers(&self, positions: &[usize]) -> Vec<u16> {
+        let is_one = |column: &ViewColumn| matches!(&column.is_of_table, Ok(at) if positions.contains(at));
+        let columns = self.columns.iter().enumerate().filter(|(_, column)| is_one(column));
+        columns.map(|(index, _)| number_of(index)).collect()
+    }
+
+    /// The view.
+    pub(super) fn view(&self) -> Option<&Arc<View>> {
+        self.levels.first().map(|level| &level.view)
+    }
+
+    /// What is changed in its place.
+    pub(super) fn beneath(&self) -> &[Beneath] {
+        &self.beneath
+    }
+
+    /// Of each view from the top: whether its conditions are looked at.
+    fn checked_levels(&self) -> Vec<bool> {
+        let mut is_cascaded = false;
+        let is_checked = |level: &Level| {
+            let option = level.view.check_option();
+            is_cascaded |= option == Some(CheckOption::Cascaded);
+            is_cascaded || option.is_some()
+        };
+        self.levels.iter().map(is_checked).collect()
+    }
+
     fn of_table(&self, column: &ViewColumn) -> SqlResult<usize> {
         column.is_of_table.clone().map_err(|(view, name)| {
             let what = if self.is_insert { "insert into" } else { "update" };
@@ -205,8 +243,10 @@ impl Binder<'_> {
                 _ => return Err(verb.refused(&view, "that do not select from a single table or view")),
             }
         };
-        let mut target = TargetView { levels, columns: Vec::new(), is_insert: verb.event == "INSERT" };
+        let is_insert = verb.event == "INSERT";
+        let mut target = TargetView { levels, columns: Vec::new(), is_insert, beneath: Vec::new() };
         let (_, columns, hidden, _) = self.scan(&table);
+        let positions_of_table: Vec<usize> = live_columns(&table).map(|(position, _)| position).collect();
         let positions = positions_of(&table, &columns);
         let bound = self.view_columns(&target, columns, hidden, Some(&verb))?;
         for column in &bound.columns {
@@ -222,6 +262,7 @@ impl Binder<'_> {
         {
             return Err(verb.refused(&level.view, "that have no updatable columns"));
         }
+        target.beneath = self.beneath(&target, &bound, &table, &positions_of_table);
         Ok((table, target))
     }
 
@@ -262,17 +303,19 @@ impl Binder<'_> {
         hidden: Vec<ScopeColumn>,
         verb: Option<&Verb>,
     ) -> SqlResult<ViewColumns> {
-        let mut bound =
-            ViewColumns { columns: table, computed: Vec::new(), conditions: Vec::new(), names: Vec::new() };
+        let mut bound = ViewColumns::of_table(table);
         let mut hidden = hidden;
-        for level in target.levels.iter().rev() {
+        for (number, level) in target.levels.iter().enumerate().rev() {
             let scopes = std::mem::take(&mut self.scopes);
             let tables = std::mem::take(&mut self.common_tables);
             let path = self.search_path.replace(level.view.search_path.clone());
-            let outcome = self.level_columns(level, &mut bound, std::mem::take(&mut hidden), verb);
+            let owner = std::mem::replace(&mut self.view_owner, level.view.checked_as());
+            let outcome = self.level_columns((number, level), &mut bound, std::mem::take(&mut hidden), verb);
             self.scopes = scopes;
             self.common_tables = tables;
             self.search_path = path;
+            self.view_owner = owner;
+            bound.levels.push(bound.columns.iter().map(|column| column.id).collect());
             outcome.map_err(|mut error| {
                 error.position = None;
                 error
@@ -283,7 +326,7 @@ impl Binder<'_> {
 
     fn level_columns(
         &mut self,
-        level: &Level,
+        (number, level): (usize, &Level),
         bound: &mut ViewColumns,
         hidden: Vec<ScopeColumn>,
         verb: Option<&Verb>,
@@ -309,7 +352,7 @@ impl Binder<'_> {
                 binder.coerce_to_boolean(value, "WHERE")
             })?;
             bound.resolve(&mut condition);
-            bound.conditions.push(condition);
+            bound.conditions.push((number, condition));
         }
         let items = self.view_items(&level.select.projection)?;
         if let Some(verb) = verb {
@@ -324,17 +367,18 @@ impl Binder<'_> {
                 return Err(verb.refused(&level.view, reason));
             }
         }
-        for (mut value, (name, of)) in items.into_iter().zip(&level.view.columns) {
-            let (id, origin) = match value.kind {
-                ExpressionKind::Column(id) => (id, self.origin_of(id)),
+        for (index, (mut value, (name, of))) in items.into_iter().zip(&level.view.columns).enumerate() {
+            let id = match value.kind {
+                ExpressionKind::Column(id) => id,
                 _ => {
                     let id = self.new_column();
                     bound.resolve(&mut value);
                     bound.computed.push((id, value));
                     bound.names.push((level.view.name.clone(), name.clone()));
-                    (id, (0, 0))
+                    id
                 }
             };
+            let origin = (level.view.oid, i16::try_from(index + 1).unwrap_or(i16::MAX));
             bound.columns.push(ScopeColumn { name: name.clone(), id, of: *of, origin });
         }
         Ok(())
@@ -345,8 +389,62 @@ impl Binder<'_> {
         returned.into_iter().map(|value| self.known(value)).collect()
     }
 
-    fn origin_of(&mut self, id: ColumnId) -> (seawall_values::Oid, i16) {
-        self.scope().columns.iter().find(|column| column.id == id).map_or((0, 0), |column| column.origin)
+    /// The relations beneath a view that a change of it changes, with the privileges that this takes.
+    fn beneath(
+        &self,
+        target: &TargetView,
+        bound: &ViewColumns,
+        table: &Arc<Table>,
+        positions: &[usize],
+    ) -> Vec<Beneath> {
+        let top = bound.levels.last().map(Vec::as_slice).unwrap_or_default();
+        let lower = target.levels[1..].iter().map(|level| Definition::View(Arc::clone(&level.view)));
+        let relations = lower.chain(std::iter::once(Definition::Table(Arc::clone(table))));
+        let columns = bound.levels.iter().rev().skip(1);
+        let mut beneath = Vec::with_capacity(target.levels.len());
+        for ((relation, columns), above) in relations.zip(columns).zip(&target.levels) {
+            let number = |id: &ColumnId| {
+                let index = columns.iter().position(|known| known == id)?;
+                let is_table = matches!(relation, Definition::Table(_));
+                Some(number_of(if is_table { positions[index] } else { index }))
+            };
+            let numbers = top.iter().enumerate();
+            let numbers = numbers.filter_map(|(index, id)| Some((number_of(index), number(id)?))).collect();
+            let checked_as = above.view.checked_as();
+            let selected = self.named_for(checked_as, crate::catalog::oid_of(&relation));
+            beneath.push(Beneath { relation: relation.clone(), checked_as, numbers, selected });
+        }
+        beneath
+    }
+
+    /// What `WITH CHECK OPTION` of a view and of those beneath it demands of rows with these columns, the lowest first.
+    pub(super) fn view_checks(
+        &mut self,
+        target: &TargetView,
+        columns: Vec<ScopeColumn>,
+    ) -> SqlResult<Vec<(Demand, Expression)>> {
+        let is_checked = target.checked_levels();
+        if !is_checked.contains(&true) {
+            return Ok(Vec::new());
+        }
+        let bound = self.view_columns(target, columns, Vec::new(), None)?;
+        let wanted = bound.conditions.into_iter().filter(|(level, _)| is_checked[*level]);
+        let named = |(level, condition): (usize, Expression)| {
+            (Demand::View(target.levels[level].view.name.clone()), condition)
+        };
+        Ok(wanted.map(named).collect())
+    }
+
+    /// Why a view over this query cannot be changed; `None`: it can.
+    pub(crate) fn not_updatable(&mut self, view: &Arc<View>) -> SqlResult<Option<String>> {
+        let found = self.target_view(view, "update");
+        match found {
+            Ok(_) => Ok(None),
+            Err(error) if error.detail.as_deref().is_some_and(|detail| detail.starts_with("Views ")) => {
+                Ok(error.detail)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The columns of the target as its names mean them, over these of its table.
@@ -358,12 +456,7 @@ impl Binder<'_> {
     ) -> SqlResult<ViewColumns> {
         match view {
             Some(view) => self.view_columns(view, table, hidden, None),
-            None => Ok(ViewColumns {
-                columns: table,
-                computed: Vec::new(),
-                conditions: Vec::new(),
-                names: Vec::new(),
-            }),
+            None => Ok(ViewColumns::of_table(table)),
         }
     }
 }

@@ -47,6 +47,7 @@ impl Binder<'_> {
         {
             return Expression { kind: ExpressionKind::Column(only.id), of: only.of, position };
         }
+        self.note_all_named(&table.columns);
         let ids = table.columns.iter().map(|column| column.id).collect();
         let names = table.columns.iter().map(|column| column.name.as_str().into()).collect();
         let of = match &table.table {
@@ -83,6 +84,7 @@ impl Binder<'_> {
         let mut columns = found.columns.iter().chain(&found.hidden).filter(|column| column.name == *name);
         match (columns.next(), columns.next()) {
             (Some(found), None) => {
+                self.note_named(found);
                 Ok(Expression { kind: ExpressionKind::Column(found.id), of: found.of, position })
             }
             (Some(_), Some(_)) => {

@@ -8,6 +8,7 @@ use sqlparser::ast::{Expr, FunctionArg, ObjectName, TableAlias};
 
 use super::super::call::{FunctionName, FunctionOrCast, has_set_implementation, not_there};
 use super::super::expression::{folded, qualified};
+use super::super::row_locks::Lockable;
 use super::super::scope::{Clause, ScopeColumn};
 use super::super::{Binder, constant};
 use super::FromItem;
@@ -158,6 +159,8 @@ impl Binder<'_> {
             columns.push(ScopeColumn { name: "ordinality".to_owned(), id, of, origin: (0, 0) });
         }
         let relation = Relation::Functions { functions, ordinality };
+        let shown = alias.map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
+        self.locks_of(&shown, Lockable::Other("a function"))?;
         let mut item = self.aliased(relation, name.to_owned(), None, columns, alias, None)?;
         if let Some(first) = item.tables.first_mut() {
             first.is_scalar = is_scalar && ordinality.is_none();
@@ -263,6 +266,8 @@ impl Binder<'_> {
         has_ordinality: bool,
         alias: Option<&TableAlias>,
     ) -> SqlResult<FromItem> {
+        let shown = alias.map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
+        self.locks_of(&shown, Lockable::Other("a function"))?;
         let fields = self.fields_of(&value)?;
         let mut values = Vec::new();
         let mut columns = Vec::new();

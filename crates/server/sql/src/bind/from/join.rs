@@ -115,6 +115,8 @@ impl Binder<'_> {
             }
             let from_left = one_column(&left.columns, name, "left")?;
             let from_right = one_column(&right.columns, name, "right")?;
+            self.note_named(&from_left);
+            self.note_named(&from_right);
             let side = |column: &ScopeColumn| self.column_expression(column.id, column.of);
             let (l, r) = (side(&from_left), side(&from_right));
             tests.push(self.operator(None, "=", Some(l.clone()), r.clone(), None)?);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use seawall_values::{SqlError, SqlResult, SqlState, TypeReference, oid};
 use sqlparser::ast::{ObjectName, TableAlias};
 
-use super::super::expression::qualified;
+use super::super::expression::{folded, qualified};
+use super::super::row_locks::{Lockable, RowLocking};
 use super::super::scope::ScopeColumn;
 use super::super::{Binder, constant};
 use super::FromItem;
@@ -21,20 +22,26 @@ impl Binder<'_> {
     ) -> SqlResult<FromItem> {
         let position = self.position(name);
         let (schema, plain) = qualified(name);
+        let shown = alias.map_or_else(|| plain.clone(), |alias| folded(&alias.name));
         if schema.is_none()
             && let Some((relation, columns)) = self.common_table(&plain, position)?
         {
+            self.locks_of(&shown, Lockable::Other("a WITH query"))?;
             return self.aliased(relation, plain, None, columns, alias, None);
         }
         let found = self.find_relation(schema.as_deref(), &plain)?;
         let Some(found) = found else {
             return Err(missing_relation(schema.as_deref(), &plain).at(position));
         };
+        let locks = self.locks_of(&shown, Lockable::Rows)?;
         let item = match &found {
             Definition::Table(table) => self.table(table, schema, alias)?,
-            Definition::View(view) => self.view(view, alias, position)?,
+            Definition::View(view) => {
+                let locks = locks.clone();
+                self.with_pushed_locks(locks, |binder| binder.view(view, alias, position))?
+            }
             Definition::System(system) => self.system_relation(system, schema, alias)?,
-            Definition::Sequence(sequence) => self.sequence(sequence, alias)?,
+            Definition::Sequence(sequence) => self.sequence(sequence, alias, &locks)?,
             Definition::Index(..) => {
                 return Err(SqlError::new(
                     SqlState::WRONG_OBJECT_TYPE,
@@ -44,7 +51,8 @@ impl Binder<'_> {
                 .at(position));
             }
         };
-        self.need_select(found, &item.columns);
+        self.need_select(found);
+        self.note_locked(item.tables.first().and_then(|table| table.row), &locks);
         Ok(item)
     }
 
@@ -130,14 +138,15 @@ impl Binder<'_> {
         let scopes = std::mem::take(&mut self.scopes);
         let tables = std::mem::take(&mut self.common_tables);
         let path = self.search_path.replace(view.search_path.clone());
-        let owner = self.view_owner.replace(view.owner);
+        let owner = std::mem::replace(&mut self.view_owner, view.checked_as());
         let bound = self.deeper(|binder| binder.subquery(&query));
         self.scopes = scopes;
         self.common_tables = tables;
         self.search_path = path;
         self.view_owner = owner;
         let (relation, output) = bound.map_err(|mut error| {
-            error.position = position;
+            // What is wrong with its text as a whole has no place in it, and none here.
+            error.position = error.position.and(position);
             error
         })?;
         let columns = output
@@ -190,6 +199,7 @@ impl Binder<'_> {
         &mut self,
         sequence: &Arc<crate::schema::Sequence>,
         alias: Option<&TableAlias>,
+        locks: &[RowLocking],
     ) -> SqlResult<FromItem> {
         let shown = [("last_value", oid::INT8), ("log_cnt", oid::INT8), ("is_called", oid::BOOL)];
         let mut columns = Vec::new();
@@ -201,8 +211,12 @@ impl Binder<'_> {
                 name: name.to_owned(),
                 id,
                 of: TypeReference::of(of),
-                origin: (0, 0),
+                origin: (sequence.oid, i16::try_from(position + 1).unwrap_or(i16::MAX)),
             });
+        }
+        if !locks.is_empty() {
+            let message = format!("cannot lock rows in sequence \"{}\"", sequence.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         let relation = Relation::System { relation: sequence.oid, columns: scanned };
         self.aliased(relation, sequence.name.clone(), None, columns, alias, None)

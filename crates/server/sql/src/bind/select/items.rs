@@ -46,6 +46,7 @@ impl Binder<'_> {
                         let message = "SELECT * with no tables specified is not valid";
                         return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(self.position(item)));
                     }
+                    self.note_all_named(&columns);
                     items.extend(columns.into_iter().map(of_column));
                 }
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
@@ -54,6 +55,7 @@ impl Binder<'_> {
                     if let Some(table) = self.named_table(schema.as_deref(), &plain, position)? {
                         let (start, star) = (name.span().start, options.wildcard_token.0.span.start);
                         self.note_star(start, star, &table.columns);
+                        self.note_all_named(&table.columns);
                         items.extend(table.columns.into_iter().map(of_column));
                         continue;
                     }

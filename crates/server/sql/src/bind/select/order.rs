@@ -6,10 +6,10 @@ use sqlparser::ast::{Expr, OrderBy, OrderByExpr, OrderByKind, Value};
 use super::super::Binder;
 use super::super::expression::folded;
 use super::super::order_of_types::{can_be_grouped, no_equality};
+use super::super::row_locks::locks_not_allowed;
 use super::super::same::is_same;
 use super::Around;
 use super::items::Item;
-use super::lock::locks_not_allowed;
 use crate::algebra::{ColumnId, OutputColumn, Relation, SortKey};
 
 /// `ORDER BY` as a list.

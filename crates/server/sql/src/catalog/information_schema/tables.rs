@@ -9,7 +9,7 @@ use super::super::numbers::PG_NAMESPACE;
 use super::super::source::Source;
 use super::super::{definition_text, heading, initial};
 use super::{TypeShape, is_shown, numeric_precision, yes_or_no};
-use crate::schema::Definition;
+use crate::schema::{CheckOption, Definition};
 
 pub(super) fn tables(
     definition: &Definition,
@@ -47,7 +47,7 @@ pub(super) fn tables(
     Ok(())
 }
 
-/// No view can be written to.
+/// Views, without what tells which ones can be written to.
 pub(super) fn views(
     definition: &Definition,
     source: &mut dyn Source,
@@ -63,11 +63,20 @@ pub(super) fn views(
         name(names.namespace(found.namespace)),
         name(found.name),
         text_or_null(definition_of(definition)),
-        Datum::text("NONE"),
+        Datum::text(check_option(definition)),
     ];
     row.extend(std::iter::repeat_n(yes_or_no(false), 5));
     rows.push_back(row);
     Ok(())
+}
+
+fn check_option(definition: &Definition) -> &'static str {
+    let Definition::View(view) = definition else { return "NONE" };
+    match view.check_option() {
+        None => "NONE",
+        Some(CheckOption::Local) => "LOCAL",
+        Some(CheckOption::Cascaded) => "CASCADED",
+    }
 }
 
 /// Sequences, but not those that are a part of an identity column.

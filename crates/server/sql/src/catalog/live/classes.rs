@@ -157,7 +157,7 @@ fn pg_class(
                 has_trigger: false,
                 is_temporary: view.namespace == source.asker().temporary_namespace,
                 rows: None,
-                options: &[],
+                options: &view.options,
                 access,
             }
             .row(),

@@ -5,7 +5,9 @@ use seawall_values::{Datum, SqlResult};
 use super::super::names::Names;
 use super::super::source::Source;
 use super::{Live, Rows, Table, name};
+use crate::catalog::numbers::PG_CLASS;
 use crate::schema::Definition;
+use crate::schema::privilege::{AccessList, ObjectKind, Privileges};
 
 pub(super) const TABLE: Table = &[
     ("pg_sequence", Live::Each { make: pg_sequence, numbers: &[0], names: &[], has_system: false }),
@@ -39,6 +41,13 @@ fn pg_sequences(
     rows: &mut Rows,
 ) -> SqlResult<()> {
     let Definition::Sequence(sequence) = definition else { return Ok(()) };
+    let list = source.access_list((sequence.oid, PG_CLASS, 0))?;
+    let list = list.unwrap_or_else(|| AccessList::of_new(ObjectKind::Sequence, sequence.owner));
+    let rights = names.rights();
+    let held = list.held(rights).and(rights.of_system(ObjectKind::Sequence));
+    let may_see = rights.is_superuser() || !held.shared(Privileges::SELECT.and(Privileges::USAGE)).is_none();
+    let value = if may_see { source.sequence_value(sequence.oid)? } else { None };
+    let value = value.map_or(Datum::Null, Datum::Int8);
     rows.push_back(vec![
         name(names.namespace(sequence.namespace)),
         name(&sequence.name),
@@ -50,7 +59,7 @@ fn pg_sequences(
         Datum::Int8(sequence.increment),
         Datum::Bool(sequence.is_cycling),
         Datum::Int8(sequence.cache),
-        source.sequence_value(sequence.oid)?.map_or(Datum::Null, Datum::Int8),
+        value,
     ]);
     Ok(())
 }

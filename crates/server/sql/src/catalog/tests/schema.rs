@@ -215,6 +215,7 @@ impl Schema {
             ],
             query: "SELECT a, b FROM t WHERE a > 5".to_owned(),
             search_path: vec!["public".to_owned()],
+            options: Vec::new(),
         };
         let owned =
             Sequence { increment: 2, is_cycling: true, ..sequence(SQ, "sq", PUBLIC, oid::INT2, (T, 2)) };

@@ -5,16 +5,17 @@ use seawall_values::{Datum, Settings, SqlError, SqlResult, SqlState, text_form};
 
 use super::super::context::Context;
 use super::super::expression::Expression;
+use crate::algebra::Demand;
 use crate::schema::Table;
 
 /// Bytes of a value that an error shows.
 const SHOWN_BYTES: usize = 64;
 
-/// `NOT NULL`, then the `CHECK` constraints, which see the row in its slots.
+/// `NOT NULL`, then the `CHECK` constraints and those of views, which see the row in its slots.
 pub(crate) fn check(
     table: &Table,
     row: &[Datum],
-    checks: &[(String, Expression)],
+    checks: &[(Demand, Expression)],
     context: &mut Context<'_>,
 ) -> SqlResult<()> {
     for (column, value) in table.columns.iter().zip(row) {
@@ -32,8 +33,19 @@ pub(crate) fn check(
                 }));
         }
     }
-    for (name, condition) in checks {
-        if condition.truth(context)? == Some(false) {
+    for (demand, condition) in checks {
+        let truth = condition.truth(context)?;
+        let name = match demand {
+            Demand::Constraint(name) => name,
+            // A row that a view may or may not show is not shown.
+            Demand::View(view) if truth != Some(true) => {
+                let message = format!("new row violates check option for view \"{view}\"");
+                return Err(SqlError::new(SqlState::WITH_CHECK_OPTION_VIOLATION, message)
+                    .with_detail(failing_row(table, row, context.settings)));
+            }
+            Demand::View(_) => continue,
+        };
+        if truth == Some(false) {
             let message =
                 format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
             return Err(SqlError::new(SqlState::CHECK_VIOLATION, message)

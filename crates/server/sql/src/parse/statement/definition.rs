@@ -387,6 +387,8 @@ pub(crate) struct CreateView {
     pub(crate) query: Dml,
     /// The words of the query.
     pub(crate) text: Text,
+    /// As the schema keeps them: `check_option=local`.
+    pub(crate) options: Vec<String>,
 }
 
 /// `CREATE SEQUENCE`.

@@ -4,7 +4,9 @@ use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::requests::Commented;
 use super::{Definer, column_number, find_column, no_such_column};
-use crate::catalog::numbers::{DATABASE, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE};
+use crate::catalog::numbers::{
+    BOOTSTRAP_ROLE, DATABASE, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE,
+};
 use crate::schema::Definition;
 
 impl Definer<'_> {
@@ -55,8 +57,17 @@ impl Definer<'_> {
                 self.require_owner_of_schema(*oid)?;
                 (*oid, PG_NAMESPACE, 0)
             }
-            Commented::Role(oid) => (*oid, PG_AUTHID, 0),
-            Commented::Database => (DATABASE, PG_DATABASE, 0),
+            Commented::Role(oid) => {
+                self.require_right_to_comment(*oid)?;
+                (*oid, PG_AUTHID, 0)
+            }
+            Commented::Database(name) => {
+                if !self.has_role(BOOTSTRAP_ROLE)? {
+                    let message = format!("must be owner of database {name}");
+                    return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+                }
+                (DATABASE, PG_DATABASE, 0)
+            }
         };
         let text = text.filter(|text| !text.is_empty());
         self.tables.store.put_comment(self.tables.transaction, place, text)

@@ -231,6 +231,8 @@ pub struct NewView {
     pub search_path: Vec<String>,
     /// Relations in the query, each with a column that it uses, from 1; 0: none of them.
     pub uses: Vec<(Oid, u16)>,
+    /// Its options, as `pg_class.reloptions` shows them.
+    pub options: Vec<String>,
 }
 
 /// `CREATE SEQUENCE`.
@@ -426,7 +428,7 @@ pub enum Commented {
     /// A role.
     Role(Oid),
     /// The database.
-    Database,
+    Database(String),
 }
 
 /// `GRANT` and `REVOKE` of privileges, and `ALTER DEFAULT PRIVILEGES`.

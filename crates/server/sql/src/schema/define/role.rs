@@ -100,6 +100,14 @@ impl Definer<'_> {
         if asker.is_some_and(|asker| asker.creates_roles) { Ok(()) } else { Err(denied(otherwise)) }
     }
 
+    /// Roles belong to whoever makes roles, and superusers to superusers.
+    pub(super) fn require_right_to_comment(&mut self, role: Oid) -> SqlResult<()> {
+        let Some(role) = self.tables.store.role(self.tables.transaction, role)? else { return Ok(()) };
+        self.require_right_over(&role, "must be superuser")?;
+        let may = self.asker()?.is_some_and(|asker| asker.is_superuser || asker.creates_roles);
+        if may { Ok(()) } else { Err(denied("must have CREATEROLE privilege")) }
+    }
+
     /// Only superusers change superusers.
     fn require_right_over(&mut self, role: &Role, message: &str) -> SqlResult<()> {
         match role.is_superuser && !self.asker()?.is_some_and(|asker| asker.is_superuser) {

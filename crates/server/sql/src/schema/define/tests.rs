@@ -48,6 +48,7 @@ fn dependents_refuse_or_cascade_as_in_postgresql() {
         query: "SELECT a FROM a".to_owned(),
         search_path: Vec::new(),
         uses: vec![(parent.oid, 1)],
+        options: Vec::new(),
     };
     world.run(|definer| definer.create_view(&view)).unwrap();
     assert_eq!(

@@ -49,6 +49,7 @@ impl Definer<'_> {
             columns: request.columns.clone(),
             query: request.query.clone(),
             search_path: request.search_path.clone(),
+            options: request.options.clone(),
         };
         store.put_view(self.tables.transaction, view, old.as_deref())?;
         if old.is_none() {

@@ -3,7 +3,7 @@
 //! | bytes | field   | meaning                                                                     |
 //! |------:|---------|-----------------------------------------------------------------------------|
 //! |     1 | version | `DEFINITION_VERSION`; another one is refused                                |
-//! |     1 | kind    | 1 table, 2 view, 3 sequence, 4 index (only the number of its table follows) |
+//! |     1 | kind    | 1 table, 2 view, 3 sequence, 4 index (only the number of its table follows), 5 view whose options follow it |
 //! |    .. | fields  | of the struct in `schema`, in the order of `stored!` below                  |
 //!
 //! Of a table, `version` is the first field, so that a definition that has been decoded before is found without decoding this one.
@@ -79,7 +79,6 @@ stored! {
     IndexKey { what, of, is_descending, is_nulls_first }
     Constraint { oid, name, kind, is_deferrable, is_deferred, is_validated }
     ForeignKey { columns, target, target_columns, target_index, on_update, on_delete, is_match_full }
-    View { oid, name, namespace, owner, columns, query, search_path }
     Sequence {
         oid, name, namespace, owner, of, start, increment, minimum, maximum, cache, is_cycling, owned_by, state,
     }
@@ -291,6 +290,30 @@ impl Stored for ConstraintKind {
     }
 }
 
+fn write_view(view: &View, out: &mut Vec<u8>) -> SqlResult<()> {
+    view.oid.write(out)?;
+    view.name.write(out)?;
+    view.namespace.write(out)?;
+    view.owner.write(out)?;
+    view.columns.write(out)?;
+    view.query.write(out)?;
+    view.search_path.write(out)
+}
+
+/// Without its options.
+fn read_view(reader: &mut ValueReader<'_>) -> SqlResult<View> {
+    Ok(View {
+        oid: Stored::read(reader)?,
+        name: Stored::read(reader)?,
+        namespace: Stored::read(reader)?,
+        owner: Stored::read(reader)?,
+        columns: Stored::read(reader)?,
+        query: Stored::read(reader)?,
+        search_path: Stored::read(reader)?,
+        options: Vec::new(),
+    })
+}
+
 /// A relation as it is stored: an index is stored with its table.
 #[derive(Clone, Debug)]
 pub(super) enum StoredRelation {
@@ -308,9 +331,14 @@ impl StoredRelation {
                 out.push(1);
                 table.write(&mut out)?;
             }
-            StoredRelation::View(view) => {
+            StoredRelation::View(view) if view.options.is_empty() => {
                 out.push(2);
-                view.write(&mut out)?;
+                write_view(view, &mut out)?;
+            }
+            StoredRelation::View(view) => {
+                out.push(5);
+                write_view(view, &mut out)?;
+                view.options.write(&mut out)?;
             }
             StoredRelation::Sequence(sequence) => {
                 out.push(3);
@@ -338,7 +366,11 @@ impl StoredRelation {
                 }
                 StoredRelation::Table(Stored::read(&mut reader)?)
             }
-            2 => StoredRelation::View(Stored::read(&mut reader)?),
+            2 => StoredRelation::View(Arc::new(read_view(&mut reader)?)),
+            5 => {
+                let view = read_view(&mut reader)?;
+                StoredRelation::View(Arc::new(View { options: Stored::read(&mut reader)?, ..view }))
+            }
             3 => StoredRelation::Sequence(Stored::read(&mut reader)?),
             4 => StoredRelation::Index(Stored::read(&mut reader)?),
             _ => return Err(damaged("a definition of no known kind")),

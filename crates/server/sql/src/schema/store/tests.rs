@@ -107,6 +107,7 @@ fn definitions_are_read_as_they_were_written_also_after_an_open() {
         columns: vec![("x".to_owned(), TypeReference::of(oid::TEXT))],
         query: "SELECT 'x'".to_owned(),
         search_path: vec!["public".to_owned()],
+        options: vec!["check_option=local".to_owned()],
     };
     store.put_view(&mut transaction, view.clone(), None).unwrap();
     let sequence = Sequence {

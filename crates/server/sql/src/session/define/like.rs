@@ -13,6 +13,7 @@ use crate::schema::define::requests::{
     Commented, Expression, NewColumn, NewConstraint, NewConstraintKind, NewIndex, NewIndexKey, NewKey,
     SequenceOptions,
 };
+use crate::schema::privilege::Privileges;
 use crate::schema::{Column, ConstraintKind, Definition, Index, IndexedValue, Sequence, Table};
 
 impl Session {
@@ -27,7 +28,11 @@ impl Session {
             generated: None,
             missing: None,
         };
-        let table = match self.named_relation(&like.table)? {
+        let found = self.named_relation(&like.table)?;
+        if matches!(found, Definition::Table(_) | Definition::View(_)) {
+            self.require_on(&found, Privileges::SELECT)?;
+        }
+        let table = match found {
             Definition::Table(table) => table,
             Definition::View(view) => {
                 return Ok(view.columns.iter().map(|(name, of)| plain(name, *of)).collect());

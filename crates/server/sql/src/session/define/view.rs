@@ -18,9 +18,9 @@ impl Session {
             binder.has_parameters = false;
             binder.stars = Some(Vec::new());
             let bound = binder.query(query)?;
-            Ok((bound, std::mem::take(&mut binder.needed), binder.stars.take().unwrap_or_default()))
+            Ok((bound, binder.take_needed(), binder.stars.take().unwrap_or_default()))
         })?;
-        let uses = uses(&bound, &needed);
+        let uses = uses(&needed);
         let mut output = bound.output;
         if create.columns.len() > output.len() {
             let message = "CREATE VIEW specifies more column names than columns";
@@ -46,7 +46,33 @@ impl Session {
             query: create.text.with_replaced(stars),
             search_path,
             uses,
+            options: create.options.clone(),
         };
+        if request.options.iter().any(|option| option.starts_with("check_option=")) {
+            self.require_updatable(&request)?;
+        }
         self.with_definer(|definer| definer.create_view(&request)).map(|_| ())
+    }
+
+    /// `0A000` unless a change of the view would be one of a table.
+    fn require_updatable(&mut self, request: &NewView) -> SqlResult<()> {
+        let view = std::sync::Arc::new(crate::schema::View {
+            oid: 0,
+            name: request.name.clone(),
+            namespace: request.namespace,
+            owner: self.asker.user,
+            columns: request.columns.clone(),
+            query: request.query.clone(),
+            search_path: request.search_path.clone(),
+            options: Vec::new(),
+        });
+        let text = crate::parse::Text::new("");
+        match self.bind_with(&text, &[], |binder| binder.not_updatable(&view))? {
+            None => Ok(()),
+            Some(why) => {
+                let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(why))
+            }
+        }
     }
 }
