@@ -7,6 +7,7 @@
 //! ```
 //! * `rewrite` gives algebra again: each of its steps keeps the rows.
 //! * `planner` has the state of one planning; `lower`, `groups`, `changes`, `joins`, `access` and `order` make nodes.
+//! * `recheck`: the same relation again for a row that has changed.
 //! * `selectivity`: how many rows are expected, by the statistics of `ANALYZE`.
 //! * `walk` says which columns a relation makes and uses.
 
@@ -19,6 +20,7 @@ mod joins;
 mod lower;
 mod order;
 mod planner;
+mod recheck;
 mod rewrite;
 mod selectivity;
 pub(crate) mod walk;

@@ -138,7 +138,11 @@ impl Change {
             Locked::Unchanged => {}
             Locked::Gone | Locked::Skipped => return Ok(None),
             Locked::Changed if self.recheck.run(recheck, context)? => {}
-            Locked::Changed => return Ok(None),
+            Locked::Changed => {
+                // It may match another row that it is joined with.
+                self.touched.remove(&*identity);
+                return Ok(None);
+            }
         }
         let mut row = vec![Datum::Null; plan.table.columns.len()];
         if !context.storage.fetch_newest(&plan.table, &identity, &plan.all_columns, &mut row)? {

@@ -6,6 +6,7 @@ use seawall_values::SqlResult;
 
 use super::lower::ROW_COST;
 use super::planner::{Estimate, Planner};
+use super::recheck::kept_for_recheck;
 use super::walk::{Columns, made, used_here};
 use crate::algebra::walk::{any, expressions, inputs};
 use crate::algebra::{Change, ChangeKind, ColumnId, Conflict, MergeAction, MergeClause, Relation, RowLock};
@@ -53,7 +54,12 @@ impl Planner<'_> {
     pub(super) fn lower_change(&mut self, change: &Change, is_correlated: bool) -> SqlResult<PlanNode> {
         let input_made = made(&change.input);
         let used = used_here(&Relation::Change(Box::new(without_input(change))));
-        let needed: Columns = used.intersection(&input_made).copied().collect();
+        let mut needed: Columns = used.intersection(&input_made).copied().collect();
+        if let ChangeKind::Update { row, .. } | ChangeKind::Delete { row } | ChangeKind::Merge { row, .. } =
+            &change.kind
+        {
+            needed.extend(kept_for_recheck(&change.input, *row));
+        }
         let input = self.lower(&change.input, &needed)?;
         for (position, column) in &change.new {
             self.types.insert(*column, change.table.columns[*position].of);

@@ -38,8 +38,8 @@ struct Leaf<'r> {
     rows: f64,
     cost: f64,
     plan: Option<PlanNode>,
-    /// Whether it reads the rounds of a recursive table.
-    reads_open_table: bool,
+    /// Whether it reads the rounds of a recursive table, or has a row that is looked at again.
+    is_open: bool,
 }
 
 /// A condition of a set of inner joins, and the relations that it is about, as bits.
@@ -330,7 +330,7 @@ impl<'s> Planner<'s> {
                 rows: 10.0,
                 cost: 1.0,
                 plan: None,
-                reads_open_table: self.reads_open_table(relation),
+                is_open: self.reads_open_table(relation) || self.has_newest(relation),
             });
         }
         for leaf in &mut leaves {
@@ -587,7 +587,7 @@ impl<'r> Cluster<'r> {
         let made = self.made(set);
         let inside = self.conditions.iter().filter(|condition| condition.about & !set == 0);
         self.members(set).any(|leaf| free(leaf.relation).iter().any(|column| !made.contains(column)))
-            || self.members(set).any(|leaf| leaf.reads_open_table)
+            || self.members(set).any(|leaf| leaf.is_open)
             || used_by_all(inside.map(|condition| condition.expression))
                 .iter()
                 .any(|column| !made.contains(column))

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use seawall_values::{Oid, SqlError, SqlResult, oid};
+use seawall_values::{Oid, SqlError, SqlResult, SqlState, oid};
 
 use super::compile::implementation;
 use super::planner::{Estimate, KnownTable, Planner};
+use super::recheck::kept_for_recheck;
 use super::selectivity::SHARE_DEFAULT;
 use super::walk::{Columns, free, made, used, used_by_all};
 use crate::algebra::walk::{any, expressions, inputs};
 use crate::algebra::{
-    Call, ColumnId, CommonTable, CommonTableId, Expression as Algebra, Relation, SetOperator, SortKey,
+    Call, ColumnId, CommonTable, CommonTableId, Expression as Algebra, JoinKind, Relation, SetOperator,
+    SortKey, lock_clause,
 };
 use crate::execute::is_padded;
 use crate::execute::plan::{
@@ -64,7 +66,12 @@ impl Planner<'_> {
 
     /// Whether a relation's rows depend on something that changes while it is open.
     pub(super) fn is_correlated(&self, relation: &Relation) -> bool {
-        !free(relation).is_empty() || self.reads_open_table(relation)
+        !free(relation).is_empty() || self.reads_open_table(relation) || self.has_newest(relation)
+    }
+
+    /// Whether a relation has a row that is looked at again, which is another one each time.
+    pub(super) fn has_newest(&self, relation: &Relation) -> bool {
+        self.newest.is_some_and(|row| super::access::scanned_table(relation, row).is_some())
     }
 
     /// Whether a relation reads the rounds of a recursive table that is being planned, or a table whose rows depend on those or on outer rows.
@@ -581,13 +588,21 @@ impl Planner<'_> {
             return Err(SqlError::internal("no lock"));
         };
         let mut needed = needed.clone();
-        needed.extend(rows.iter().map(|(row, _, _)| *row));
+        for (row, _, _) in rows {
+            needed.insert(*row);
+            needed.extend(kept_for_recheck(input, *row));
+        }
         let plan = self.lower(input, &needed)?;
         let mut locked = Vec::with_capacity(rows.len());
         for (row, mode, wait) in rows {
             let Some(table) = super::access::scanned_table(input, *row) else {
                 return Err(SqlError::internal("a scan to be locked is missing"));
             };
+            if is_nullable(input, *row) {
+                let clause = lock_clause(*mode);
+                let message = format!("{clause} cannot be applied to the nullable side of an outer join");
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
             let recheck = self.recheck(input, &needed, *row)?;
             let identity = self.slot(*row);
             locked.push(LockedRow { table, identity, mode: *mode, wait: *wait, recheck });
@@ -599,19 +614,25 @@ impl Planner<'_> {
         let plan = LockPlan { input: plan, rows: locked, slots: self.slots_of(&kept) };
         Ok(self.node(PlanKind::Lock(Arc::new(plan)), estimate, width, is_correlated))
     }
+}
 
-    /// A relation with the newest version of one row in the place of a scan.
-    pub(super) fn recheck(
-        &mut self,
-        relation: &Relation,
-        needed: &Columns,
-        row: ColumnId,
-    ) -> SqlResult<PlanNode> {
-        let before = self.newest.replace(row);
-        let plan = self.lower(relation, needed);
-        self.newest = before;
-        plan
+/// Whether a scan is on a side of an outer join that may have no row.
+fn is_nullable(relation: &Relation, row: ColumnId) -> bool {
+    let scans = |side: &Relation| super::access::scanned_table(side, row).is_some();
+    if let Relation::Join { kind, left, right, .. } = relation {
+        let is_without = match kind {
+            JoinKind::Left => scans(right),
+            JoinKind::Right => scans(left),
+            JoinKind::Full => scans(left) || scans(right),
+            JoinKind::Inner | JoinKind::Semi | JoinKind::Anti => false,
+        };
+        if is_without {
+            return true;
+        }
     }
+    let mut found = false;
+    inputs(relation, &mut |input| found |= is_nullable(input, row));
+    found
 }
 
 fn is_never_true(condition: &Algebra) -> bool {

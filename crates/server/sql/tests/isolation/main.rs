@@ -148,8 +148,10 @@ macro_rules! recorded {
 recorded! {
     deadlocks,
     foreign_keys,
+    locked_views,
     prepared,
     read_committed,
+    rechecked_joins,
     row_locks,
     savepoints,
     snapshots,

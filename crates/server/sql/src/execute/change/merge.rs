@@ -39,16 +39,7 @@ impl Change {
         context: &mut Context<'_>,
     ) -> SqlResult<()> {
         let Datum::Bytea(identity) = context.row[slot].clone() else {
-            return match chosen(clauses, false, context)? {
-                Some(MergeActionPlan::Insert(values)) => {
-                    let mut row = vec![Datum::Null; plan.table.columns.len()];
-                    for (position, value) in values {
-                        row[*position] = value.evaluate(context)?;
-                    }
-                    self.insert_row(plan, &row, None, context)
-                }
-                _ => Ok(()),
-            };
+            return self.merge_unmatched(plan, clauses, context);
         };
         if matches!(chosen(clauses, true, context)?, None | Some(MergeActionPlan::Nothing)) {
             return Ok(());
@@ -60,7 +51,10 @@ impl Change {
             )
             .with_hint("Ensure that not more than one source row matches any one target row."));
         }
-        let Some(old) = self.lock_to_merge(plan, &identity, recheck, mode, context)? else { return Ok(()) };
+        let Some(old) = self.lock_to_merge(plan, (&identity, slot), recheck, mode, context)? else {
+            self.touched.remove(&*identity);
+            return self.merge_unmatched(plan, clauses, context);
+        };
         // The newest version of the row may meet another condition.
         match chosen(clauses, true, context)? {
             Some(MergeActionPlan::Update(values)) => {
@@ -75,11 +69,26 @@ impl Change {
         }
     }
 
+    /// A row of the source without one of the table, or not any more.
+    fn merge_unmatched(
+        &mut self,
+        plan: &ChangePlan,
+        clauses: &[MergeClausePlan],
+        context: &mut Context<'_>,
+    ) -> SqlResult<()> {
+        let Some(MergeActionPlan::Insert(values)) = chosen(clauses, false, context)? else { return Ok(()) };
+        let mut row = vec![Datum::Null; plan.table.columns.len()];
+        for (position, value) in values {
+            row[*position] = value.evaluate(context)?;
+        }
+        self.insert_row(plan, &row, None, context)
+    }
+
     /// Locks a row; returns its newest version. `None`: it is gone, or matches no more.
     fn lock_to_merge(
         &mut self,
         plan: &ChangePlan,
-        identity: &Arc<[u8]>,
+        (identity, slot): (&Arc<[u8]>, usize),
         recheck: &PlanNode,
         mode: RowLock,
         context: &mut Context<'_>,
@@ -87,7 +96,8 @@ impl Change {
         match context.storage.lock_to_change(&plan.table, identity, mode)? {
             Locked::Unchanged => {}
             Locked::Gone | Locked::Skipped => return Ok(None),
-            Locked::Changed if self.recheck.run(recheck, context)? => {}
+            // An outer join has a row also without a match.
+            Locked::Changed if self.recheck.run(recheck, context)? && !context.row[slot].is_null() => {}
             Locked::Changed => return Ok(None),
         }
         let mut row = vec![Datum::Null; plan.table.columns.len()];
