@@ -251,6 +251,8 @@ pub struct Session {
     notices: Vec<Notice>,
     /// What `NOTIFY` has said, until the commit: channel and payload.
     pending_notifications: Vec<(String, String)>,
+    /// What `LISTEN` and `UNLISTEN` have said, until the commit.
+    pending_channels: Vec<notification::ListenChange>,
     random: functions::SessionRandom,
     activity: Arc<activity::SessionActivity>,
     attention: attention::Attention,

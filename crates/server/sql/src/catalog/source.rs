@@ -391,6 +391,11 @@ pub trait Source {
         Vec::new()
     }
 
+    /// The channels that the session listens to.
+    fn listening_channels(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Cursors that the session has open.
     fn cursors(&mut self) -> Vec<OpenCursor> {
         Vec::new()

@@ -1,7 +1,8 @@
 //! Advisory locks: locks on numbers whose meaning only the clients know.
 //!
 //! A lock belongs to its session or to its transaction, may be taken more than once, and is shared or exclusive. The engine holds the lock once
-//! for the session; how often it was taken is counted here.
+//! for the session. How often the session has taken it is counted here; for a transaction once is as good as often, since it gives back
+//! none before its end.
 
 use rustc_hash::FxHashMap;
 use seawall_engine::{Error, LockMode, LockModes, LockWait, SessionLocks};
@@ -11,14 +12,14 @@ use seawall_values::{Datum, SqlError, SqlResult, SqlState};
 use crate::storage::engine_error::sql_error;
 use crate::storage::lock_tag::LockedThing;
 
-/// Objects that are locked at a time, and locks that one session holds, at most: each takes memory.
+/// Objects that are locked at a time, at most: each takes memory. How often one is locked takes none.
 const LOCKS_MAX: usize = 65_536;
 
 /// How a number is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AdvisoryMode {
-    Shared,
-    Exclusive,
+    Shared = 0,
+    Exclusive = 1,
 }
 
 impl AdvisoryMode {
@@ -79,48 +80,40 @@ pub(crate) fn operation(source: &str) -> Option<AdvisoryOperation> {
     }
 }
 
-/// How often a number was locked.
+/// How a number is locked.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    shared: u32,
-    exclusive: u32,
+struct Holding {
+    /// How often the session has taken it: shared, exclusive.
+    of_session: [u64; 2],
+    /// Whether the transaction has it.
+    of_transaction: [bool; 2],
 }
 
-impl Count {
-    fn of(&mut self, mode: AdvisoryMode) -> &mut u32 {
-        match mode {
-            AdvisoryMode::Shared => &mut self.shared,
-            AdvisoryMode::Exclusive => &mut self.exclusive,
-        }
-    }
-
+impl Holding {
     fn modes(self) -> LockModes {
-        let one = |modes: LockModes, (count, mode): (u32, AdvisoryMode)| {
-            if count > 0 { modes.with(mode.mode()) } else { modes }
-        };
-        let counts = [(self.shared, AdvisoryMode::Shared), (self.exclusive, AdvisoryMode::Exclusive)];
-        counts.into_iter().fold(LockModes::default(), one)
+        let mut modes = LockModes::default();
+        for (index, mode) in [AdvisoryMode::Shared, AdvisoryMode::Exclusive].into_iter().enumerate() {
+            if self.of_session[index] > 0 || self.of_transaction[index] {
+                modes = modes.with(mode.mode());
+            }
+        }
+        modes
     }
 }
 
-/// The advisory locks that a session has taken, in order. The session gives them back before it ends.
+/// The advisory locks that a session has taken. The session gives them back before it ends.
 #[derive(Debug)]
 pub(crate) struct HeldAdvisoryLocks {
     locks: SessionLocks,
-    of_session: Vec<Lock>,
+    held: FxHashMap<LockedThing, Holding>,
+    /// Those of the transaction, in the order in which it took them first.
     of_transaction: Vec<Lock>,
-    counts: FxHashMap<LockedThing, Count>,
 }
 
 impl HeldAdvisoryLocks {
     /// None yet.
     pub(crate) fn new(locks: SessionLocks) -> HeldAdvisoryLocks {
-        HeldAdvisoryLocks {
-            locks,
-            of_session: Vec::new(),
-            of_transaction: Vec::new(),
-            counts: FxHashMap::default(),
-        }
+        HeldAdvisoryLocks { locks, held: FxHashMap::default(), of_transaction: Vec::new() }
     }
 
     /// Calls an advisory function.
@@ -158,31 +151,37 @@ impl HeldAdvisoryLocks {
 
     /// `false`: it is held, and not to be waited for.
     fn lock(&mut self, (thing, mode): Lock, is_of_transaction: bool, wait: LockWait) -> SqlResult<bool> {
-        let count = self.counts.get(&thing).copied().unwrap_or_default();
-        let held = self.of_session.len() + self.of_transaction.len();
-        if held >= LOCKS_MAX || (count.modes().is_empty() && self.locks.object_count() >= LOCKS_MAX) {
+        let mut holding = self.held.get(&thing).copied().unwrap_or_default();
+        if holding.modes().is_empty() && self.locks.object_count() >= LOCKS_MAX {
             return Err(too_many());
         }
-        if !count.modes().has(mode.mode()) {
+        let index = mode as usize;
+        let again = holding.of_session[index].checked_add(1);
+        let again = again.ok_or_else(|| SqlError::internal("an advisory lock was taken too often"))?;
+        if !holding.modes().has(mode.mode()) {
             match self.locks.lock(thing.tag(), mode.mode(), wait) {
                 Ok(()) => {}
                 Err(Error::Locked { .. }) if wait == LockWait::NoWait => return Ok(false),
                 Err(error) => return Err(sql_error(&error)),
             }
         }
-        *self.counts.entry(thing).or_default().of(mode) += 1;
-        let list = if is_of_transaction { &mut self.of_transaction } else { &mut self.of_session };
-        list.push((thing, mode));
+        if !is_of_transaction {
+            holding.of_session[index] = again;
+        } else if !std::mem::replace(&mut holding.of_transaction[index], true) {
+            self.of_transaction.push((thing, mode));
+        }
+        self.held.insert(thing, holding);
         Ok(true)
     }
 
-    fn release(&mut self, (thing, mode): Lock) {
-        let Some(count) = self.counts.get_mut(&thing) else { return };
-        let before = count.modes();
-        *count.of(mode) -= 1;
-        let now = count.modes();
+    /// Changes how a number is locked, and gives back what it is not locked with any more.
+    fn change(&mut self, thing: LockedThing, change: impl FnOnce(&mut Holding)) {
+        let Some(holding) = self.held.get_mut(&thing) else { return };
+        let before = holding.modes();
+        change(holding);
+        let now = holding.modes();
         if now.is_empty() {
-            self.counts.remove(&thing);
+            self.held.remove(&thing);
         }
         if now != before {
             self.locks.keep(thing.tag(), now);
@@ -190,17 +189,35 @@ impl HeldAdvisoryLocks {
     }
 
     /// Gives back a lock of the session; `false`: it has none.
-    fn unlock(&mut self, lock: Lock) -> bool {
-        let Some(position) = self.of_session.iter().rposition(|held| *held == lock) else { return false };
-        self.of_session.swap_remove(position);
-        self.release(lock);
+    fn unlock(&mut self, (thing, mode): Lock) -> bool {
+        let index = mode as usize;
+        if self.held.get(&thing).is_none_or(|holding| holding.of_session[index] == 0) {
+            return false;
+        }
+        self.change(thing, |holding| holding.of_session[index] -= 1);
         true
     }
 
     /// Gives back all locks of the session: `pg_advisory_unlock_all`, `DISCARD ALL`, the end of the session.
     pub(crate) fn unlock_all(&mut self) {
-        while let Some(lock) = self.of_session.pop() {
-            self.release(lock);
+        let things: Vec<LockedThing> = self.held.keys().copied().collect();
+        for thing in things {
+            self.change(thing, |holding| holding.of_session = [0; 2]);
+        }
+    }
+
+    /// `0A000` if the transaction has locks: they would end with the session's part in it, before the decision.
+    pub(crate) fn check_preparable(&self) -> SqlResult<()> {
+        let is_of_session = |(thing, _): &Lock| {
+            self.held.get(thing).is_some_and(|holding| holding.of_session.iter().any(|count| *count > 0))
+        };
+        match self.of_transaction.as_slice() {
+            [] => Ok(()),
+            locks if locks.iter().any(is_of_session) => {
+                let message = "cannot PREPARE while holding both session-level and transaction-level locks on the same object";
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            }
+            _ => Err(SqlError::unsupported("PREPARE TRANSACTION with advisory locks of the transaction")),
         }
     }
 
@@ -212,9 +229,9 @@ impl HeldAdvisoryLocks {
     /// Gives back the locks of the transaction since the mark; 0: all.
     pub(crate) fn return_to(&mut self, mark: usize) {
         while self.of_transaction.len() > mark
-            && let Some(lock) = self.of_transaction.pop()
+            && let Some((thing, mode)) = self.of_transaction.pop()
         {
-            self.release(lock);
+            self.change(thing, |holding| holding.of_transaction[mode as usize] = false);
         }
     }
 }

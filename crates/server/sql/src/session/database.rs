@@ -108,6 +108,7 @@ impl SqlDatabase {
             portals: FxHashMap::default(),
             notices: Vec::new(),
             pending_notifications: Vec::new(),
+            pending_channels: Vec::new(),
             on_commit: OnCommitTables::default(),
             random: super::functions::SessionRandom::default(),
             attention: activity.attention.clone(),

@@ -137,11 +137,14 @@ impl Session {
     /// The schema in which a relation is made; a temporary one is made when it is needed first.
     fn namespace_of_new(&mut self, name: &ObjectName, is_temporary: bool) -> SqlResult<Oid> {
         let is_temporary = is_temporary || name.schema.as_deref() == Some("pg_temp");
+        self.storage.uses_temporary |= is_temporary;
         if is_temporary && self.asker.temporary_namespace == 0 {
             self.require_temporary_tables()?;
             let process_id = self.login.process_id;
             let namespace = self.with_definer(|definer| definer.temporary_schema(process_id))?;
             self.asker.temporary_namespace = namespace;
+            let savepoints = self.savepoints();
+            self.open()?.made_temporary_schema = Some(savepoints);
         }
         self.path = None;
         self.with_definer(|definer| definer.namespace_of_new(name.schema.as_deref(), is_temporary))

@@ -162,6 +162,8 @@ pub(crate) struct Calls<'a> {
     pub(crate) activity: &'a SessionActivity,
     pub(crate) prepared: &'a dyn Fn() -> Vec<PreparedStatement>,
     pub(crate) cursors: &'a dyn Fn() -> Vec<OpenCursor>,
+    /// The number of the session.
+    pub(crate) session: i32,
 }
 
 impl Calls<'_> {
@@ -177,6 +179,7 @@ impl Calls<'_> {
             settings: &*self.settings,
             prepared: self.prepared,
             cursors: self.cursors,
+            session: self.session,
         };
         body(&mut StoreSource { store: &self.database.store, transaction, session: &mut state })
     }

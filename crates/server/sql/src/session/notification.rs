@@ -1,4 +1,4 @@
-//! `LISTEN` and `NOTIFY`: messages between sessions, sent by the commit.
+//! `LISTEN` and `NOTIFY`: messages between sessions. What a transaction listens to, and what it sends, counts from its commit on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,6 +26,14 @@ struct Notification {
     process_id: i32,
     channel: String,
     payload: String,
+}
+
+/// What a transaction changes about the channels that its session listens to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ListenChange {
+    Listen(String),
+    Unlisten(String),
+    UnlistenAll,
 }
 
 /// A session that listens.
@@ -84,6 +92,19 @@ impl Notifications {
         called.iter().filter(|(to, _)| **to != process_id).for_each(|(_, attention)| attention.call());
     }
 
+    fn is_listening(&self, process_id: i32) -> bool {
+        self.listeners.lock().contains_key(&process_id)
+    }
+
+    /// The channels that a session listens to, in order.
+    pub(crate) fn channels(&self, process_id: i32) -> Vec<String> {
+        let listeners = self.listeners.lock();
+        let channels = listeners.get(&process_id).map(|listener| &listener.channels);
+        let mut channels: Vec<String> = channels.into_iter().flatten().cloned().collect();
+        channels.sort_unstable();
+        channels
+    }
+
     fn take(&self, process_id: i32) -> VecDeque<Arc<Notification>> {
         match self.listeners.lock().get_mut(&process_id) {
             Some(listener) => std::mem::take(&mut listener.waiting),
@@ -120,17 +141,15 @@ pub(super) fn add(pending: &mut Vec<(String, String)>, channel: &str, payload: &
 
 impl Session {
     pub(super) fn run_notification(&mut self, statement: &Utility) -> SqlResult<()> {
-        let process_id = self.login.process_id;
+        // It belongs to the transaction, if only to that of this statement.
+        self.open()?;
         match statement {
-            Utility::Listen(channel) => {
-                self.database.notifications.listen(process_id, channel, &self.attention);
+            Utility::Listen(channel) => self.change_channels(ListenChange::Listen(channel.clone()))?,
+            Utility::Unlisten(Some(channel)) => {
+                self.change_channels(ListenChange::Unlisten(channel.clone()))?;
             }
-            Utility::Unlisten(channel) => {
-                self.database.notifications.unlisten(process_id, channel.as_deref())
-            }
+            Utility::Unlisten(None) => self.change_channels(ListenChange::UnlistenAll)?,
             Utility::Notify { channel, payload } => {
-                // It belongs to the transaction, if only to that of this statement.
-                self.open()?;
                 add(&mut self.pending_notifications, channel, payload)?;
             }
             _ => {}
@@ -138,8 +157,33 @@ impl Session {
         Ok(())
     }
 
-    /// The transaction is committed: so are its messages.
+    fn change_channels(&mut self, change: ListenChange) -> SqlResult<()> {
+        let is_listening = !self.pending_channels.is_empty()
+            || self.database.notifications.is_listening(self.login.process_id);
+        if !is_listening && !matches!(change, ListenChange::Listen(_)) {
+            return Ok(());
+        }
+        if self.pending_channels.last() == Some(&change) {
+            return Ok(());
+        }
+        if self.pending_channels.len() >= PENDING_MAX {
+            let message = format!("a transaction changes at most {PENDING_MAX} channels");
+            return Err(SqlError::new(SqlState::OUT_OF_MEMORY, message));
+        }
+        self.pending_channels.push(change);
+        Ok(())
+    }
+
+    /// The transaction is committed: so is what it listens to, and so are its messages.
     pub(super) fn send_notifications(&mut self) {
+        let (process_id, notifications) = (self.login.process_id, &self.database.notifications);
+        for change in std::mem::take(&mut self.pending_channels) {
+            match change {
+                ListenChange::Listen(channel) => notifications.listen(process_id, &channel, &self.attention),
+                ListenChange::Unlisten(channel) => notifications.unlisten(process_id, Some(&channel)),
+                ListenChange::UnlistenAll => notifications.unlisten(process_id, None),
+            }
+        }
         let messages = std::mem::take(&mut self.pending_notifications);
         if !messages.is_empty() {
             self.database.notifications.send(self.login.process_id, messages);

@@ -135,6 +135,7 @@ impl Session {
             activity: &self.activity,
             prepared: &|| super::portal::prepared_statements(statements),
             cursors: &|| super::portal::open_cursors(portals),
+            session: self.login.process_id,
         };
         let tables = TableStorage {
             store: &self.database.store,

@@ -17,6 +17,8 @@ pub(super) struct State<'a> {
     pub(super) settings: &'a SessionSettings,
     pub(super) prepared: &'a dyn Fn() -> Vec<PreparedStatement>,
     pub(super) cursors: &'a dyn Fn() -> Vec<OpenCursor>,
+    /// The number of the session.
+    pub(super) session: i32,
 }
 
 impl SessionState for State<'_> {
@@ -46,6 +48,10 @@ impl SessionState for State<'_> {
 
     fn promote(&self) -> SqlResult<()> {
         self.database.promote("pg_promote()")
+    }
+
+    fn listening_channels(&mut self) -> Vec<String> {
+        self.database.notifications.channels(self.session)
     }
 
     fn cursors(&mut self) -> Vec<OpenCursor> {

@@ -37,6 +37,8 @@ pub(super) struct OpenTransaction {
     pub(super) has_begun_work: bool,
     /// Whether it has made, changed or dropped an object: what it plans is good for itself only.
     pub(super) changes_definitions: bool,
+    /// How many savepoints there were when it made the session's temporary schema; `None`: it did not.
+    pub(super) made_temporary_schema: Option<usize>,
     savepoints: Vec<NamedSavepoint>,
 }
 
@@ -47,6 +49,7 @@ struct NamedSavepoint {
     queue: QueueMark,
     settings: usize,
     notifications: usize,
+    channels: usize,
     advisory: usize,
     tables: usize,
 }
@@ -120,6 +123,7 @@ impl Session {
             is_deferrable: modes.is_deferrable.unwrap_or_else(|| self.settings.default_deferrable()),
             has_begun_work: false,
             changes_definitions: false,
+            made_temporary_schema: None,
             savepoints: Vec::new(),
         }
     }
@@ -277,7 +281,10 @@ impl Session {
                 self.settings.commit();
                 self.send_notifications();
             }
-            Err(_) => self.settings.rollback(),
+            Err(_) => {
+                self.settings.rollback();
+                self.forget_temporary_schema(open.made_temporary_schema.is_some());
+            }
         }
         self.after_transaction(open.changes_definitions);
         result
@@ -292,12 +299,22 @@ impl Session {
         self.end_cursors(false);
         drop(open.engine);
         self.settings.rollback();
+        self.forget_temporary_schema(open.made_temporary_schema.is_some());
         self.after_transaction(open.changes_definitions);
+    }
+
+    /// The temporary schema of the session was made in what is rolled back: there is none.
+    fn forget_temporary_schema(&mut self, is_gone: bool) {
+        if is_gone {
+            self.asker.temporary_namespace = 0;
+            self.path = None;
+        }
     }
 
     fn after_transaction(&mut self, changed_definitions: bool) {
         self.storage.end_transaction();
         self.pending_notifications.clear();
+        self.pending_channels.clear();
         self.advisory.return_to(0);
         if changed_definitions {
             self.database.store.note_change(self.engine.snapshot().lsn());
@@ -349,7 +366,7 @@ impl Session {
         }
         let (queue, settings) = (self.storage.foreign_keys.mark(), self.settings.mark());
         let (notifications, advisory) = (self.pending_notifications.len(), self.advisory.mark());
-        let tables = self.storage.tables_mark();
+        let (tables, channels) = (self.storage.tables_mark(), self.pending_channels.len());
         let engine = self.engine_transaction()?.savepoint();
         self.open()?.savepoints.push(NamedSavepoint {
             name: name.to_owned(),
@@ -357,6 +374,7 @@ impl Session {
             queue,
             settings,
             notifications,
+            channels,
             advisory,
             tables,
         });
@@ -382,6 +400,7 @@ impl Session {
             (Some(first), Some(engine)) => engine.release(&first.engine).sql()?,
             _ => return Err(aborted()),
         }
+        open.made_temporary_schema = open.made_temporary_schema.map(|at| at.min(index));
         for portal in self.portals.values_mut() {
             portal.savepoints = portal.savepoints.min(index);
         }
@@ -398,12 +417,16 @@ impl Session {
         };
         engine.rollback_to(&savepoint.engine).sql()?;
         open.is_failed = false;
+        let is_gone = open.made_temporary_schema.take_if(|at| *at > index).is_some();
+        let changes_definitions = open.changes_definitions;
         self.storage.foreign_keys.return_to(&savepoint.queue);
         self.settings.return_to(savepoint.settings);
         self.pending_notifications.truncate(savepoint.notifications);
+        self.pending_channels.truncate(savepoint.channels);
         self.advisory.return_to(savepoint.advisory);
         self.storage.give_back_tables(savepoint.tables);
-        if open.changes_definitions {
+        self.forget_temporary_schema(is_gone);
+        if changes_definitions {
             self.storage.forget_definitions();
             self.expressions.clear();
         }
@@ -450,7 +473,7 @@ impl Session {
 
     /// What a transaction must not have done that is prepared; its constraints.
     fn check_preparable(&mut self) -> SqlResult<()> {
-        if !self.pending_notifications.is_empty() {
+        if !self.pending_notifications.is_empty() || !self.pending_channels.is_empty() {
             let message = "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
@@ -460,6 +483,11 @@ impl Session {
             let message = "cannot PREPARE a transaction that has created a cursor WITH HOLD";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
+        if self.storage.uses_temporary {
+            let message = "cannot PREPARE a transaction that has operated on temporary objects";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.advisory.check_preparable()?;
         self.look_up_user()?;
         self.finish_constraints()
     }

@@ -29,6 +29,8 @@ pub struct StorageSession {
     /// Sequences that it has used.
     pub sequences: SequenceSession,
     held_tables: HeldTables,
+    /// Whether the transaction has used temporary objects, which end with the session.
+    pub uses_temporary: bool,
     /// Tables of the engine that the statement under way has loaded.
     pub(super) loaded: Vec<String>,
 }
@@ -41,6 +43,7 @@ impl StorageSession {
             foreign_keys: ForeignKeyQueue::default(),
             sequences: SequenceSession::default(),
             held_tables: HeldTables::new(locks),
+            uses_temporary: false,
             loaded: Vec::new(),
         }
     }
@@ -57,6 +60,7 @@ impl StorageSession {
 
     /// A transaction has ended: its locks of tables go, and what its foreign keys had to look at. After the engine's own end of it.
     pub fn end_transaction(&mut self) {
+        self.uses_temporary = false;
         self.foreign_keys.clear();
         self.held_tables.return_to(0);
     }
@@ -156,6 +160,7 @@ impl std::fmt::Debug for TableStorage<'_> {
 
 impl TableStorage<'_> {
     pub(crate) fn layout(&mut self, table: &Arc<Table>) -> SqlResult<Arc<TableLayout>> {
+        self.session.uses_temporary |= table.is_temporary;
         self.session.layouts.get(self.store, self.transaction, table, self.as_of)
     }
 
@@ -164,6 +169,7 @@ impl TableStorage<'_> {
     /// # Errors
     /// `55P03`, `40P01`.
     pub fn lock_table(&mut self, table: &Table, mode: TableLockMode, wait: LockWait) -> SqlResult<()> {
+        self.session.uses_temporary |= table.is_temporary;
         self.session.held_tables.lock((table.oid, &table.name), mode, wait)
     }
 

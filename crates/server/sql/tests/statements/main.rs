@@ -61,6 +61,7 @@ recorded! {
     restricted,
     rows,
     statistics,
+    transaction_ends,
     transactions,
     types,
     view_privileges,

@@ -17,6 +17,9 @@ pub(super) const TABLE: &[(&str, SetImplementation)] = &[
     ("_pg_expandarray/1", expand_array),
     ("show_all_settings", |source, _| all_of(source, "pg_settings")),
     ("pg_lock_status", |source, _| all_of(source, "pg_locks")),
+    ("pg_listening_channels", |source, _| {
+        Ok(rows(source.listening_channels().iter().map(|channel| vec![Datum::text(channel)]).collect()))
+    }),
     ("pg_cursor", |source, _| all_of(source, "pg_cursors")),
     ("pg_prepared_statement", |source, _| all_of(source, "pg_prepared_statements")),
     ("pg_timezone_abbrevs", |source, _| all_of(source, "pg_timezone_abbrevs")),

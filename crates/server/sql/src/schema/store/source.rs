@@ -43,6 +43,11 @@ pub trait SessionState {
         Vec::new()
     }
 
+    /// The channels that the session listens to.
+    fn listening_channels(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Cursors that the session has open.
     fn cursors(&mut self) -> Vec<OpenCursor> {
         Vec::new()
@@ -180,6 +185,10 @@ impl Source for StoreSource<'_> {
 
     fn prepared_statements(&mut self) -> Vec<PreparedStatement> {
         self.session.prepared_statements()
+    }
+
+    fn listening_channels(&mut self) -> Vec<String> {
+        self.session.listening_channels()
     }
 
     fn cursors(&mut self) -> Vec<OpenCursor> {

@@ -174,6 +174,39 @@ fn locks_of_a_session_outlive_its_transactions() {
     assert!(second.try_lock((KEY, SHARED)));
 }
 
+/// PostgreSQL counts them without a limit that anyone meets.
+#[test]
+fn a_lock_may_be_taken_more_often_than_there_may_be_locks() {
+    let (database, mut first, mut second, _) = sessions();
+    let times = LOCKS_MAX + 10;
+    for _ in 0..times {
+        assert!(first.try_lock((KEY, EXCLUSIVE)));
+        assert!(first.held.lock((KEY, SHARED), true, LockWait::NoWait).unwrap());
+    }
+    for _ in 1..times {
+        first.release((KEY, EXCLUSIVE));
+    }
+    assert!(!second.try_lock((KEY, SHARED)));
+    first.release((KEY, EXCLUSIVE));
+    assert!(!first.held.unlock((KEY, EXCLUSIVE)));
+    assert!(second.try_lock((KEY, SHARED)) && !second.try_lock((KEY, EXCLUSIVE)));
+    first.held.return_to(0);
+    assert!(second.try_lock((KEY, EXCLUSIVE)));
+    second.held.unlock_all();
+    assert!(database.locked_objects().is_empty());
+}
+
+#[test]
+fn a_rollback_to_a_savepoint_gives_back_what_was_taken_since_only() {
+    let (_database, mut first, mut second, _) = sessions();
+    assert!(first.held.lock((KEY, EXCLUSIVE), true, LockWait::NoWait).unwrap());
+    let mark = first.held.mark();
+    assert!(first.held.lock((KEY, EXCLUSIVE), true, LockWait::NoWait).unwrap());
+    assert!(first.held.lock((OTHER, EXCLUSIVE), true, LockWait::NoWait).unwrap());
+    first.held.return_to(mark);
+    assert!(!second.try_lock((KEY, SHARED)) && second.try_lock((OTHER, SHARED)));
+}
+
 #[test]
 fn every_advisory_function_of_postgresql_is_there() {
     let advisory = |source: &&str| source.starts_with("pg_advisory") || source.starts_with("pg_try_advisory");
