@@ -86,8 +86,11 @@ pub use in_doubt::decisions::{AutomaticDecision, DECISIONS_MAX, DecisionReason};
 pub use in_doubt::policy::{FailedRule, RulesApplied};
 pub use in_doubt::rules::{InDoubtAction, InDoubtHook, InDoubtRule, Verdict};
 pub use inspect::check::{CheckSummary, Damage, DamageKind, KeyRange};
+pub use inspect::commit_stages::CommitStages;
+pub use inspect::durations::{DurationCounter, DurationHistogram};
 pub use inspect::log_overview::{LogOverview, RestorePointInfo};
 pub use inspect::log_records::{LogChange, LogContent, LogRecordInfo};
+pub use inspect::logged_rows::LoggedRows;
 pub use inspect::statistics::open_metrics::MetricSample;
 pub use inspect::statistics::published::PublishedStatistics;
 pub use inspect::statistics::{

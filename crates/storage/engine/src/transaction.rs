@@ -431,8 +431,12 @@ impl Transaction {
             self.options.durability = Durability::Async;
         }
         let (engine, in_log) = (Arc::clone(&self.engine), self.logged_as());
+        let begun = engine.clock().monotonic();
         match self.log_commit()? {
-            Some(stamp) => in_log(stamp).wait(),
+            Some(stamp) => {
+                engine.counters.commit_stages.append.note(engine.clock().monotonic().saturating_sub(begun));
+                in_log(stamp).wait()
+            }
             None => Ok(engine.visible()),
         }
     }
@@ -531,6 +535,11 @@ impl Transaction {
     /// database has stopped: what was read may be lost then, and a rollback cannot say so. To know, undo all writes with
     /// [`Transaction::rollback_to`] and `commit`.
     pub fn rollback(self) {}
+
+    /// Bytes of the keys and values that its commit would log, without what it has logged in parts.
+    pub fn written_bytes(&self) -> u64 {
+        self.writes.bytes()
+    }
 
     /// What the transaction reads at, once it has read.
     pub fn snapshot_lsn(&self) -> Option<Lsn> {

@@ -6,7 +6,9 @@ use seawall_wal::{HoldInfo, HoldOptions, LogStream, LogStreamError, SegmentName,
 
 use super::Database;
 use crate::archiver::ArchiveWatch;
+use crate::catalog::Table;
 use crate::error::Error;
+use crate::inspect::logged_rows::LoggedRows;
 use crate::log::hold::LogHold;
 
 /// The log of an open database: see [`Database::log`].
@@ -31,6 +33,15 @@ impl<'a> DatabaseLog<'a> {
         let flushed = engine.flush()?;
         engine.wait_archived(flushed)?;
         Ok(flushed)
+    }
+
+    /// What the log was given for a table since the database was opened, or the table was truncated. Beyond 65,536 tables, those that
+    /// wrote least may count less.
+    pub fn rows_of(&self, table: &Table) -> LoggedRows {
+        let storage = table.object.newest_storage();
+        storage.map_or_else(LoggedRows::default, |storage| {
+            self.database.engine().counters.logged_by_storage.of(storage)
+        })
     }
 
     /// To wait for gaps in the archive of this name.

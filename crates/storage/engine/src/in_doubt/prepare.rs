@@ -123,7 +123,9 @@ impl Transaction {
                 lock_owner: self.owner(),
             })?;
             let logged = self.append_prepare(&prepared, &guards, record, body, &mut room);
-            if logged.is_err() {
+            if logged.is_ok() {
+                self.engine.counters.logged_by_storage.note(self.writes.rows());
+            } else {
                 self.engine.in_doubt.protected.leave(self.owner());
                 self.engine.in_doubt.remove(&prepared);
             }

@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicU64;
 use crate::catalog::reclaim_counters::ReclaimCounters;
 use crate::checkpoint::statistics::CheckpointHistory;
 use crate::error::Error;
+use crate::inspect::commit_stages::CommitStageCounters;
+use crate::inspect::logged_rows::LoggedByStorage;
 use crate::recovery::statistics::RecoveryStatistics;
 
 /// Counted while the database is open.
@@ -15,5 +17,7 @@ pub(crate) struct Counters {
     pub(crate) checkpoint_history: seawall_sync::Mutex<CheckpointHistory>,
     pub(crate) last_checkpoint_error: seawall_sync::Mutex<Option<Error>>,
     pub(crate) reclaim: ReclaimCounters,
+    pub(crate) commit_stages: CommitStageCounters,
+    pub(crate) logged_by_storage: LoggedByStorage,
     pub(crate) recovery: seawall_sync::Mutex<RecoveryStatistics>,
 }

@@ -16,6 +16,7 @@ use crate::checkpoint::statistics::CheckpointStatistics;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::decisions::AutomaticDecision;
+use crate::inspect::commit_stages::CommitStages;
 use crate::pacing::recovery_time::RecoveryTimeStatistics;
 use crate::pacing::throttle::ThrottleStatistics;
 use crate::recovery::statistics::RecoveryStatistics;
@@ -31,6 +32,8 @@ pub struct Statistics {
     pub segments: SegmentStatistics,
     /// Transactions and their commits.
     pub transactions: TransactionStatistics,
+    /// Where the time of their commits goes.
+    pub commit_stages: CommitStages,
     /// Transactions that were prepared.
     pub two_phase: TwoPhaseStatistics,
     /// Snapshots.
@@ -258,6 +261,7 @@ impl Engine {
             log: self.log_statistics(),
             segments: self.segment_statistics(),
             transactions: self.transaction_statistics(),
+            commit_stages: self.counters.commit_stages.read(self.locks.waits.read()),
             two_phase: self.two_phase_statistics(),
             snapshots: SnapshotStatistics {
                 alive: count(self.snapshots.count()),

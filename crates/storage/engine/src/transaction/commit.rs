@@ -128,8 +128,9 @@ impl Engine {
             let for_each = |visit: &mut VisitRow<'_>| {
                 rows.clone().for_each(|(key, value)| visit(key, value));
             };
-            let rows = RowsToApply { count, bytes, for_each: &for_each };
-            let logged = self.log_and_apply(request, keys, record, &rows, room, || {})?;
+            let to_apply = RowsToApply { count, bytes, for_each: &for_each };
+            let logged = self.log_and_apply(request, keys, record, &to_apply, room, || {})?;
+            self.counters.logged_by_storage.note(rows.clone());
             self.applied(logged.ticket, logged.stamp, request.durability);
             Ok(logged.stamp)
         })
@@ -158,9 +159,14 @@ impl Engine {
                 self.background.async_commit();
             }
             Durability::Sync | Durability::Archived => {
+                let (clock, stages) = (self.clock(), &self.counters.commit_stages);
+                let begun = clock.monotonic();
                 self.log()?.flush_until(stamp)?;
+                let flushed = clock.monotonic();
                 // Not only flushed: a commit ahead may be on its way still.
                 self.require_visible(stamp)?;
+                stages.flush.note(flushed.saturating_sub(begun));
+                stages.visible.note(clock.monotonic().saturating_sub(flushed));
             }
         }
         if durability == Durability::Archived {

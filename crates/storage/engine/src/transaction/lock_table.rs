@@ -27,6 +27,7 @@ use seawall_io::Clock;
 use seawall_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use seawall_sync::{CancelToken, Mutex};
 
+use crate::inspect::durations::DurationCounter;
 use crate::transaction::lock::{Blocker, Edge, Lock, LockOwner, Waiter};
 use crate::transaction::lock_graph::{LockName, Wait, Waits, circle};
 use crate::transaction::lock_mode::{LockMode, LockModes};
@@ -99,6 +100,8 @@ pub(crate) struct LockTable {
     /// Sessions with numbers. For those who look.
     sessions: Mutex<Vec<Weak<LockSession>>>,
     clock: Arc<dyn Clock>,
+    /// How long those waited who had to.
+    pub(crate) waits: DurationCounter,
 }
 
 /// The name of a row's lock.
@@ -199,6 +202,7 @@ impl LockTable {
             stopped: AtomicBool::new(false),
             sessions: Mutex::default(),
             clock,
+            waits: DurationCounter::default(),
         }
     }
 
@@ -296,10 +300,12 @@ impl LockTable {
             wait.party.iter().for_each(|owner| drop(waiting.insert(*owner, Arc::clone(&wait))));
             self.unbroken_circle(&wait, &waiting)
         };
+        let started = self.clock.monotonic();
         let refused = match circle {
             Some(circle) => Some(LockRefused::Deadlock(circle)),
             None => self.sleep_until_granted(patience, waiter),
         };
+        self.waits.note(self.clock.monotonic().saturating_sub(started));
         {
             let mut waiting = self.waiting.lock();
             wait.party.iter().for_each(|owner| drop(waiting.remove(owner)));

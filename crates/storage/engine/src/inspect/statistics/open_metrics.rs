@@ -18,6 +18,7 @@ use seawall_types::Lsn;
 
 use super::Statistics;
 use crate::checkpoint::statistics::CheckpointStatistics;
+use crate::inspect::durations::DurationHistogram;
 
 /// The last line of every text.
 const END: &str = "# EOF\n";
@@ -43,6 +44,7 @@ impl Statistics {
         self.log_families(&mut families);
         self.segment_families(&mut families);
         self.transaction_families(&mut families);
+        self.commit_stage_families(&mut families);
         self.memory_families(&mut families);
         self.checkpoint_families(&mut families);
         self.throttle_families(&mut families);
@@ -132,6 +134,19 @@ impl Statistics {
             self.two_phase.rolled_back,
         );
         families.counter("in_doubt_reported", "Transactions in doubt for too long.", self.two_phase.reported);
+    }
+
+    fn commit_stage_families(&self, families: &mut Families) {
+        let stages = &self.commit_stages;
+        let help = "Waits for a lock that another transaction held.";
+        families.durations("lock_wait_duration_seconds", help, &[("", &stages.lock_wait)]);
+        let help = "Time of a commit until it is appended, then durable, then visible.";
+        let of_commit = [
+            ("stage=\"append\",", &stages.append),
+            ("stage=\"flush\",", &stages.flush),
+            ("stage=\"visible\",", &stages.visible),
+        ];
+        families.durations("commit_stage_duration_seconds", help, &of_commit);
     }
 
     fn memory_families(&self, families: &mut Families) {
@@ -286,6 +301,15 @@ impl Families {
         self.gauge(&format!("{name}_seconds"), help, value.as_secs_f64());
     }
 
+    /// Histograms of one family, each with its labels.
+    fn durations(&mut self, name: &str, help: &str, histograms: &[(&str, &DurationHistogram)]) {
+        self.family(name, "histogram", help);
+        for (labels, histogram) in histograms {
+            // Writing to a text does not fail.
+            histogram.write(&mut self.text, &format!("seawall_{name}"), labels).unwrap_or_default();
+        }
+    }
+
     fn position(&mut self, name: &str, help: &str, value: Lsn) {
         self.gauge(&format!("{name}_lsn"), help, value.get());
     }
@@ -426,6 +450,14 @@ mod tests {
                 assert!(help.starts_with(&format!("{family} ")) && help.ends_with('.'), "{line}");
             } else {
                 let name = parse_sample(line).unwrap().name;
+                if kind == "histogram" {
+                    let of_histogram = ["_bucket", "_count", "_sum"];
+                    assert!(
+                        of_histogram.iter().any(|end| name.strip_suffix(end) == Some(family.as_str())),
+                        "{line}"
+                    );
+                    continue;
+                }
                 assert_eq!(name.strip_suffix("_total").unwrap_or(&name), family, "{line}");
                 assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
             }
