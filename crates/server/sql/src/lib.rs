@@ -14,6 +14,7 @@
 //! * `storage`: rows and index entries as bytes, and the checks that a change of a row makes.
 //! * `catalog`: pg_catalog and information_schema as relations.
 //! * `copy`: the forms of data that `COPY` reads and writes.
+//! * `monitor`: what the server counts for those who look after it.
 //! * `password`: what is kept of a password.
 //! * `session`: transactions, settings, prepared statements, portals, cursors.
 
@@ -22,6 +23,7 @@ mod bind;
 pub mod catalog;
 mod copy;
 pub mod execute;
+mod monitor;
 pub mod optimize;
 mod parse;
 pub mod password;

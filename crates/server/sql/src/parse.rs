@@ -5,12 +5,14 @@
 //!                          -> all else: types of our own
 //! ```
 //! * `lexer`, `token`, `keywords`: PostgreSQL's tokens. `text`: places in a statement.
+//! * `fingerprint`: what a statement is, whatever its constants are.
 //! * `convert`, `dialect`, `equivalents`, `marks`, `tree`: queries, changes, expressions and types, by sqlparser.
 
 mod convert;
 mod definition;
 mod dialect;
 mod equivalents;
+mod fingerprint;
 mod keywords;
 mod lexer;
 mod marks;
@@ -32,6 +34,7 @@ use reader::Reader;
 use token::Token;
 use tree::Tree;
 
+pub(crate) use fingerprint::Fingerprint;
 pub(crate) use marks::{
     Inference, Overriding, assigned_element, inference, is_columns_mark, is_defaults_mark, is_distinct_mark,
     is_nothing_mark, is_rows_from, listed_elements, locked_tables, marked_exclusion, marked_lock, overriding,
@@ -102,6 +105,23 @@ fn next_tokens<'a>(lexer: &mut Lexer<'a>) -> Tokens<'a> {
         }
     };
     Tokens { source: lexer.source(), tokens, end }
+}
+
+/// Whether a constant of the text may be read as a time that is not the same later: `'now'`, `'today'` and their kind. A text that
+/// cannot be read has none.
+pub(crate) fn has_words_of_time(text: &Text) -> bool {
+    const WORDS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+    let range = text.range();
+    let mut lexer = Lexer::new(text.source(), range.start, range.end);
+    while let Ok(Some(token)) = lexer.next() {
+        if let token::TokenKind::String(value) = token.kind {
+            let value = value.to_ascii_lowercase();
+            if WORDS.iter().any(|word| value.contains(word)) {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// The query of a text that is known to be one, such as of a view.

@@ -9,6 +9,7 @@
 //! * here: what callers see. `database`: what all sessions share. `run`: statements of a simple query; `portal`: prepared statements and
 //!   portals; `plan`: plans; `utility`: statements that are no queries, with `analyze`, `cursor`, `copy`, `explain`, `define` and `notification`.
 //! * `transaction`: blocks, savepoints, failures. `settings`: `SET` and `SHOW`. `stored`: expressions of definitions.
+//! * `measure`: how long statements take. `plan_cache`: plans that sessions share.
 //! * `functions`, `source`, `locks`: what functions and system relations ask the session. `activity`: who does what.
 //!   `advisory`: locks on numbers of the clients'. `encode`: values for clients.
 
@@ -24,8 +25,10 @@ pub(crate) mod encode;
 mod explain;
 pub(crate) mod functions;
 mod locks;
+mod measure;
 mod notification;
 mod plan;
+pub(crate) mod plan_cache;
 mod portal;
 mod privileges;
 mod recovery;
@@ -46,6 +49,7 @@ use seawall_types::Lsn;
 use seawall_values::{Oid, SqlError, SqlResult, TypeReference};
 
 use crate::catalog::source::Asker;
+use crate::monitor::Monitor;
 use crate::schema::store::SearchPath;
 use crate::storage::StorageSession;
 
@@ -259,9 +263,14 @@ pub struct Session {
     advisory: advisory::HeldAdvisoryLocks,
     on_commit: define::on_commit::OnCommitTables,
     cancel: CancelHandle,
+    measured: measure::Measured,
 }
 
 impl Session {
+    fn monitor(&self) -> &Monitor {
+        &self.database.store.monitor
+    }
+
     /// Settings that clients are told of at the beginning: name and value.
     pub fn reported_settings(&self) -> Vec<(String, String)> {
         self.settings.reported()

@@ -1,9 +1,11 @@
 //! PostgreSQL 15's own catalogs: types, functions, operators, casts, aggregates.
 //!
 //! * `file`: all rows that initdb makes, as text.
+//! * `own`: what Seawall adds to them.
 //! * `rows`: those that the binder looks up, as structures. They are read when the first look-up is made.
 
 mod file;
+mod own;
 mod rows;
 
 use std::cmp::Ordering;
@@ -14,6 +16,7 @@ use rustc_hash::FxHashMap;
 use crate::oid::Oid;
 
 pub use file::{Block, Field, array_elements};
+pub use own::SEAWALL;
 
 /// `pg_namespace.oid` of `pg_catalog`.
 pub const PG_CATALOG: Oid = 11;
@@ -186,7 +189,8 @@ pub fn system() -> &'static System {
 impl System {
     /// Rows that share a schema and a name are made neighbours, so a name is found as a slice.
     fn read() -> System {
-        let blocks = file::read();
+        let mut blocks = file::read();
+        own::add_to(&mut blocks);
         let of =
             |name: &str| blocks.iter().find(|block| block.name == name).expect("the file has all catalogs");
         let mut types = rows::types(of("pg_type"));

@@ -9,9 +9,11 @@ mod dependencies;
 mod indexes;
 mod replication;
 mod roles;
+mod seawall;
 mod sequences;
 mod server;
 mod settings;
+mod statements;
 mod statistics;
 mod types;
 mod values;
@@ -63,7 +65,7 @@ pub(super) type Table = &'static [(&'static str, Live)];
 /// The makers of a relation's live rows, if it has any.
 pub(super) fn live(relation: &str) -> Option<&'static Live> {
     static MAP: OnceLock<FxHashMap<&'static str, &'static Live>> = OnceLock::new();
-    let tables: [Table; 16] = [
+    let tables: [Table; 18] = [
         access::TABLE,
         attributes::TABLE,
         classes::TABLE,
@@ -73,9 +75,11 @@ pub(super) fn live(relation: &str) -> Option<&'static Live> {
         indexes::TABLE,
         replication::TABLE,
         roles::TABLE,
+        seawall::TABLE,
         sequences::TABLE,
         server::TABLE,
         settings::TABLE,
+        statements::TABLE,
         statistics::TABLE,
         types::TABLE,
         views::TABLE,

@@ -7,6 +7,8 @@ use seawall_values::Oid;
 
 /// `pg_namespace.oid` of `pg_catalog`.
 pub const PG_CATALOG: Oid = 11;
+/// `pg_namespace.oid` of `seawall`.
+pub use seawall_values::system::SEAWALL;
 /// `pg_namespace.oid` of `public`.
 pub const PUBLIC: Oid = 2200;
 /// `pg_am.oid` of the only way that tables are stored.

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use seawall_values::system::{Block, system};
 use seawall_values::{Oid, TypeReference};
 
-use super::numbers::PG_CATALOG;
+use super::numbers::{PG_CATALOG, SEAWALL};
 use crate::schema::SystemRelation;
 
 struct Relations {
@@ -104,9 +104,9 @@ pub fn relation_named(namespace: Oid, name: &str) -> Option<Arc<SystemRelation>>
     RELATIONS.by_name.get(&(namespace, name)).map(|position| Arc::clone(&RELATIONS.all[*position]))
 }
 
-/// The relation with this name in any of the two schemas.
+/// The relation with this name in any of the schemas of the system.
 pub(super) fn by_name(name: &str) -> Option<Arc<SystemRelation>> {
-    relation_named(PG_CATALOG, name).or_else(|| relation_named(information_schema(), name))
+    [PG_CATALOG, information_schema(), SEAWALL].into_iter().find_map(|schema| relation_named(schema, name))
 }
 
 /// The position of a column of a relation.

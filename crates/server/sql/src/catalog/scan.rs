@@ -8,7 +8,7 @@ use seawall_values::{Datum, Oid, SqlError, SqlResult};
 use super::initial::initial_rows;
 use super::live::{Live, array, live};
 use super::names::Names;
-use super::numbers::{BOOTSTRAP_ROLE, PG_CATALOG, relation_of_type};
+use super::numbers::{BOOTSTRAP_ROLE, PG_CATALOG, SEAWALL, relation_of_type};
 use super::source::Source;
 use super::{information_schema, oid_of, relation, relation_named, relations};
 use crate::schema::Definition;
@@ -235,7 +235,7 @@ impl Next {
                 None => into.extend(source.definition(number)?.map(with_table)),
             },
             Next::Named(name) => {
-                for namespace in [PG_CATALOG, information_schema()] {
+                for namespace in [PG_CATALOG, information_schema(), SEAWALL] {
                     into.extend(relation_named(namespace, &name).map(Definition::System));
                 }
                 for namespace in names.namespaces() {

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use seawall_engine::{Database, LoggedRows};
 use seawall_replication::Replication;
 use seawall_values::{Oid, SqlResult};
 
+use crate::monitor::Monitor;
 use crate::schema::privilege::AccessList;
 use crate::schema::statistics::TableStatistics;
 use crate::schema::{Definition, Table};
@@ -219,6 +221,10 @@ pub struct Statistics {
     pub updated: u64,
     /// Rows deleted.
     pub deleted: u64,
+    /// Rows changed since the last `ANALYZE`.
+    pub changed: u64,
+    /// How often it was analyzed.
+    pub analyzes: u64,
 }
 
 /// What the engine has done since it was opened.
@@ -407,6 +413,32 @@ pub trait Source {
     /// What the engine says.
     fn statistics(&mut self, _relation: Oid) -> SqlResult<Statistics> {
         Ok(Statistics::default())
+    }
+
+    /// How many rows a table has, about.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn live_rows(&mut self, _table: &Table) -> SqlResult<Option<u64>> {
+        Ok(None)
+    }
+
+    /// The engine.
+    fn engine(&self) -> Option<&Database> {
+        None
+    }
+
+    /// What is counted of statements and relations.
+    fn monitor(&self) -> Option<&Monitor> {
+        None
+    }
+
+    /// What one of the engine's tables has put into the log.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn logged_rows(&mut self, _place: &str) -> SqlResult<LoggedRows> {
+        Ok(LoggedRows::default())
     }
 
     /// What the engine has done.

@@ -28,8 +28,9 @@ use seawall_engine::{Database, Direction, Transaction};
 use seawall_types::Lsn;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
-use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE_OWNER, PG_CATALOG, PG_NAMESPACE, PUBLIC};
+use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE_OWNER, PG_CATALOG, PG_NAMESPACE, PUBLIC, SEAWALL};
 use crate::catalog::source::{Namespace, Role};
+use crate::monitor::Monitor;
 use crate::schema::privilege::{AccessItem, AccessList, ObjectKind, Privileges};
 use crate::schema::sequence::Counters;
 use crate::schema::store::encoding::StoredRelation;
@@ -65,6 +66,7 @@ pub struct SchemaStore {
     changed_at: AtomicU64,
     /// Another server defines, and this one follows it.
     follows: AtomicBool,
+    pub(crate) monitor: Monitor,
     /// By the engine's table.
     row_numbers: Mutex<FxHashMap<Arc<str>, Arc<RowNumbers>>>,
 }
@@ -88,6 +90,7 @@ impl SchemaStore {
             counters: Counters::default(),
             changed_at: AtomicU64::new(0),
             follows: AtomicBool::new(database.standby().is_some()),
+            monitor: Monitor::default(),
             row_numbers: Mutex::default(),
         };
         if database.standby().is_some() {
@@ -427,6 +430,7 @@ impl SchemaStore {
                 self.delete(transaction, &rows::constraint(constraint.oid))?;
             }
             self.remove_statistics(transaction, oid)?;
+            self.monitor.relations.forget(oid);
         }
         self.remove_object(transaction, oid)?;
         self.delete(transaction, &rows::relation_name(namespace, &name))?;
@@ -466,7 +470,7 @@ fn index_of(table: &Arc<Table>, oid: Oid) -> Option<Definition> {
 
 /// Whether a schema is one of the system: nothing can be made in it, and its relations are those of `catalog`.
 pub fn is_system_namespace(namespace: Oid) -> bool {
-    namespace == PG_CATALOG || namespace == crate::catalog::information_schema()
+    namespace == PG_CATALOG || namespace == SEAWALL || namespace == crate::catalog::information_schema()
 }
 
 /// The index with this number.

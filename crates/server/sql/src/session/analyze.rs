@@ -1,6 +1,7 @@
 //! `ANALYZE`: all rows of a table are read once, and statistics of its columns are made of a sample of them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState};
 
@@ -86,6 +87,7 @@ impl Session {
         })?;
         // As of a moment after another `ANALYZE` that was waited for.
         let as_of = self.begin_statement()?;
+        let changed = self.monitor().relations.of(table.oid).changed.load(Ordering::Relaxed);
         let sample = self.sampled(as_of, table, columns, sample)?;
         let analyzed_at = (self.settings.values().clock)();
         self.with_tables(as_of, |tables| {
@@ -103,7 +105,9 @@ impl Session {
                 statistics.columns[*column] = (sample.len() > 0).then_some(found);
             }
             tables.store.put_statistics(tables.transaction, table.oid, statistics)
-        })
+        })?;
+        self.monitor().relations.of(table.oid).note_analyze(changed);
+        Ok(())
     }
 
     /// Reads the table once.

@@ -64,10 +64,8 @@ impl Session {
         }
         let is_scrollable = declare.is_scrollable.unwrap_or_else(|| scroll::goes_backward(&planned.plan));
         let width = planned.output().len();
-        let statement = ParsedStatement {
-            text: declare.text.clone(),
-            statement: Some(Statement::Dml(declare.query.clone())),
-        };
+        let statement =
+            ParsedStatement::new(declare.text.clone(), Some(Statement::Dml(declare.query.clone())));
         let formats = if declare.is_binary { vec![1] } else { Vec::new() };
         let mut portal = Portal {
             statement: Arc::new(statement),
@@ -83,6 +81,8 @@ impl Session {
             }),
             savepoints: self.savepoints(),
             created_at: (self.settings.values().clock)(),
+            planning: None,
+            spent: std::time::Duration::ZERO,
         };
         self.start(&mut portal, &declare.query)?;
         if let Run::Query(running) = &mut portal.run {

@@ -14,6 +14,7 @@ use super::activity::Activities;
 use super::advisory::HeldAdvisoryLocks;
 use super::define::on_commit::OnCommitTables;
 use super::notification::Notifications;
+use super::plan_cache::PlanCache;
 use super::recovery::{IN_HOT_STANDBY, not_in_recovery};
 use super::settings::SessionSettings;
 use super::{CancelHandle, Login, Session};
@@ -35,6 +36,7 @@ pub struct SqlDatabase {
     pub(crate) store: SchemaStore,
     pub(crate) activities: Activities,
     pub(crate) notifications: Notifications,
+    pub(crate) plans: PlanCache,
     /// Transactions that were prepared here and have changed rows of tables, but no definition. Those of earlier servers are not in it.
     pub(crate) prepared_rows: Mutex<HashSet<String>>,
     /// Slots, streams to standbys, and the stream from a primary.
@@ -58,6 +60,7 @@ impl SqlDatabase {
             store,
             activities: Activities::default(),
             notifications: Notifications::default(),
+            plans: PlanCache::default(),
             prepared_rows: Mutex::default(),
             temporary_directory: std::env::temp_dir(),
             started_at: super::settings::clock(),
@@ -79,14 +82,9 @@ impl SqlDatabase {
             return Err(SqlError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message));
         }
         self.check_may_connect(&login, &role)?;
-        let mut given = Vec::new();
-        for setting in &role.settings {
-            if let Some((name, value)) = setting.split_once('=') {
-                given.push((name.to_owned(), value.to_owned()));
-            }
-        }
-        given.extend(login.settings.iter().cloned());
-        let mut settings = SessionSettings::new(&login.user, role.is_superuser, &given)?;
+        let stored = self.stored_settings(&role)?;
+        let mut settings =
+            SessionSettings::of_session(&login.user, role.is_superuser, &stored, &login.settings)?;
         if self.is_standby() {
             settings.state_fact(IN_HOT_STANDBY, "on");
         }
@@ -115,9 +113,23 @@ impl SqlDatabase {
             activity,
             advisory: HeldAdvisoryLocks::new(locks),
             cancel,
+            measured: super::measure::Measured::default(),
             login,
             database: Arc::clone(self),
         })
+    }
+
+    /// What `ALTER ROLE ALL SET`, `ALTER DATABASE .. SET` and `ALTER ROLE .. SET` have stored: the more special comes later, and counts.
+    fn stored_settings(&self, role: &Role) -> SqlResult<Vec<(String, String)>> {
+        let mut transaction = self.engine.begin();
+        let mut stored = Vec::new();
+        for (database, role) in [(0, 0), (DATABASE, 0), (0, role.oid), (DATABASE, role.oid)] {
+            for setting in self.store.settings_of(&mut transaction, database, role)? {
+                let pair = setting.split_once('=');
+                stored.extend(pair.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            }
+        }
+        Ok(stored)
     }
 
     /// `42501` unless the role may connect to the database.
@@ -193,6 +205,11 @@ impl SqlDatabase {
     /// What the engine says.
     pub fn password_of(&self, role: &str) -> SqlResult<Option<String>> {
         Ok(self.role(role)?.filter(|role| role.can_log_in).and_then(|role| role.password))
+    }
+
+    /// What is counted of statements, as OpenMetrics text: families without the end of a text.
+    pub fn open_metrics(&self) -> String {
+        self.store.monitor.open_metrics()
     }
 
     /// The sessions that a session waits for, by their numbers; 0: a prepared transaction.

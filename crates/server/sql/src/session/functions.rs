@@ -86,6 +86,19 @@ const TABLE: &[(&str, Implementation)] = &[
         };
         Ok(Datum::Bool(calls.database.blockers_of(process_id(call)?).iter().any(is_other)))
     }),
+    ("pg_stat_statements_reset", |calls, _, _, call| {
+        calls.require_superuser_to_reset()?;
+        let user = match call.arguments.first() {
+            Some(Datum::Oid(user)) => *user,
+            _ => 0,
+        };
+        let id = match call.arguments.get(2) {
+            Some(Datum::Int8(id)) => *id,
+            _ => 0,
+        };
+        calls.database.store.monitor.statements.clear(user, id, super::settings::clock());
+        Ok(Datum::text(""))
+    }),
     ("pg_jit_available", |_, _, _, _| Ok(Datum::Bool(false))),
     ("pg_trigger_depth", |_, _, _, _| Ok(Datum::Int4(0))),
     ("drandom", |calls, _, _, _| Ok(Datum::Float8(calls.random.next()))),
@@ -182,6 +195,17 @@ impl Calls<'_> {
             session: self.session,
         };
         body(&mut StoreSource { store: &self.database.store, transaction, session: &mut state })
+    }
+
+    /// `42501`, unless the role may clear what was counted.
+    fn require_superuser_to_reset(&self) -> SqlResult<()> {
+        match self.asker.is_superuser {
+            true => Ok(()),
+            false => {
+                let message = "permission denied for function pg_stat_statements_reset";
+                Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
+            }
+        }
     }
 
     /// `25006`, unless the sequence may be moved on.

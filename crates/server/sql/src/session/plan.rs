@@ -27,6 +27,16 @@ pub(super) struct Planned {
 }
 
 impl Planned {
+    /// A plan that another session has made.
+    pub(super) fn shared(plan: Arc<Plan>, as_of: Lsn, settings: u64) -> Planned {
+        Planned { plan, as_of, settings, is_shared: true }
+    }
+
+    /// Whether it was planned from definitions that are committed.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     pub(super) fn output(&self) -> &[OutputColumn] {
         &self.plan.output
     }
@@ -90,8 +100,11 @@ impl Session {
         parameters: &[Oid],
         as_of: Lsn,
     ) -> SqlResult<Planned> {
+        let begun = super::measure::now();
         let query = self.bound(text, statement, parameters)?;
-        self.planned(&query, as_of)
+        let planned = self.planned(&query, as_of)?;
+        self.note_plan(begun);
+        Ok(planned)
     }
 
     /// The algebra of a statement that the user may run.

@@ -1,6 +1,7 @@
 //! Prepared statements and portals: a statement with its parameters, and how far its rows have been given out.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use seawall_types::Lsn;
@@ -15,7 +16,7 @@ use crate::algebra::OutputColumn;
 use crate::catalog::source::{OpenCursor, PreparedStatement};
 use crate::execute::{Counting, Environment, Execution, KeptRows};
 use crate::parse::statement::Statement;
-use crate::parse::{Dml, Text};
+use crate::parse::{Dml, Fingerprint, Text};
 use crate::storage::TableStorage;
 
 /// A statement that `Parse` or `PREPARE` has made.
@@ -30,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) planned: Option<Arc<Planned>>,
     pub(super) is_from_sql: bool,
     pub(super) prepared_at: i64,
+    /// Time of its planning, until it is run.
+    pub(super) planning: Option<Duration>,
 }
 
 /// A statement with its text.
@@ -38,6 +41,30 @@ pub(super) struct ParsedStatement {
     pub(super) text: Text,
     /// `None`: there is nothing but white space and comments.
     pub(super) statement: Option<Statement>,
+    /// Made when it is asked for.
+    fingerprint: OnceLock<Fingerprint>,
+}
+
+impl ParsedStatement {
+    pub(super) fn new(text: Text, statement: Option<Statement>) -> ParsedStatement {
+        ParsedStatement { text, statement, fingerprint: OnceLock::new() }
+    }
+
+    /// What it is, whatever its constants are.
+    pub(super) fn fingerprint(&self) -> &Fingerprint {
+        self.fingerprint.get_or_init(|| Fingerprint::of(&self.text))
+    }
+}
+
+/// Where the plan of a statement that is being prepared comes from, and whether it is kept.
+#[derive(Debug)]
+pub(super) enum Kept<'a> {
+    /// One that another statement with this text has made.
+    Plan(Planned),
+    /// It is to be made, and kept for this text.
+    For(&'a str),
+    /// It is to be made, for `PREPARE`.
+    FromSql,
 }
 
 /// A statement with its parameters.
@@ -51,6 +78,10 @@ pub(super) struct Portal {
     /// How many savepoints there were when it was made: a return to one of them ends it.
     pub(super) savepoints: usize,
     pub(super) created_at: i64,
+    /// Time of its planning, until it is run.
+    pub(super) planning: Option<Duration>,
+    /// Time that earlier calls of `execute` took.
+    pub(super) spent: Duration,
 }
 
 impl Portal {
@@ -172,24 +203,43 @@ impl Session {
     /// # Errors
     /// Syntax, names, types.
     pub fn parse(&mut self, name: &str, text: &str, types: &[Oid]) -> SqlResult<()> {
-        let mut parsed = crate::parse::parse(text)?;
-        if parsed.len() > 1 {
-            let message = "cannot insert multiple commands into a prepared statement";
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
-        }
-        let statement = Arc::new(match parsed.pop() {
-            Some(parsed) => ParsedStatement { text: parsed.text, statement: Some(parsed.statement) },
-            None => ParsedStatement { text: Text::new(text), statement: None },
-        });
+        let cached = self.cached_plan(text, types);
+        let statement = match &cached {
+            Some(cached) => {
+                self.put_planning(None);
+                Arc::clone(&cached.statement)
+            }
+            None => Arc::new(self.parsed_alone(text)?),
+        };
         if name.is_empty() {
             self.statements.remove("");
         } else if self.statements.contains_key(name) {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
         }
-        let prepared = self.prepared(statement, types, false)?;
+        let kept = match cached {
+            Some(cached) => Kept::Plan(self.adopted(&cached)),
+            None => Kept::For(text),
+        };
+        let prepared = self.prepared(statement, types, kept)?;
         self.statements.insert(name.to_owned(), prepared);
         Ok(())
+    }
+
+    /// The one statement of a text.
+    fn parsed_alone(&mut self, text: &str) -> SqlResult<ParsedStatement> {
+        let begun = super::measure::now();
+        let mut parsed = crate::parse::parse(text)?;
+        let parsing = self.note_parse(begun);
+        if parsed.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        self.put_planning(Some(parsing));
+        Ok(match parsed.pop() {
+            Some(parsed) => ParsedStatement::new(parsed.text, Some(parsed.statement)),
+            None => ParsedStatement::new(Text::new(text), None),
+        })
     }
 
     /// A statement ready to be run: bound once, so that its parameters and columns are known.
@@ -197,7 +247,7 @@ impl Session {
         &mut self,
         statement: Arc<ParsedStatement>,
         types: &[Oid],
-        is_from_sql: bool,
+        kept: Kept<'_>,
     ) -> SqlResult<Prepared> {
         self.check_allowed(&statement)?;
         let mut prepared = Prepared {
@@ -205,13 +255,26 @@ impl Session {
             parameters: types.to_vec(),
             output: None,
             planned: None,
-            is_from_sql,
+            is_from_sql: matches!(kept, Kept::FromSql),
             prepared_at: (self.settings.values().clock)(),
+            planning: None,
         };
         match &statement.statement {
             Some(Statement::Dml(dml)) => {
                 let now = self.begin_statement()?;
-                let planned = self.plan(&statement.text, dml, types, now)?;
+                let planned = match kept {
+                    Kept::Plan(planned) if self.is_current(&planned, now) => {
+                        // What functions over names ask is as of now, too.
+                        self.search_path()?;
+                        planned
+                    }
+                    Kept::Plan(_) | Kept::FromSql => self.plan(&statement.text, dml, types, now)?,
+                    Kept::For(text) => {
+                        let planned = self.plan(&statement.text, dml, types, now)?;
+                        self.keep_plan(text, types, &statement, &planned);
+                        planned
+                    }
+                };
                 prepared.parameters = planned.parameters().to_vec();
                 prepared.output = dml.returns_rows().then(|| planned.output().to_vec());
                 prepared.planned = Some(Arc::new(planned));
@@ -222,6 +285,7 @@ impl Session {
             }
             None => {}
         }
+        prepared.planning = self.take_planning();
         Ok(prepared)
     }
 
@@ -292,7 +356,10 @@ impl Session {
             );
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
         }
+        let planning = self.statements.get_mut(statement).and_then(|kept| kept.planning.take());
+        self.put_planning(planning);
         let planned = self.current_plan(statement, &prepared)?;
+        let planning = self.take_planning();
         let portal_made = Portal {
             statement: prepared.statement,
             parameters,
@@ -301,6 +368,8 @@ impl Session {
             cursor: None,
             savepoints: self.savepoints(),
             created_at: (settings.clock)(),
+            planning,
+            spent: Duration::ZERO,
         };
         self.portals.insert(portal.to_owned(), portal_made);
         Ok(())
@@ -375,7 +444,10 @@ impl Session {
     pub fn execute(&mut self, name: &str, rows: u32, sink: &mut dyn Sink) -> SqlResult<Executed> {
         let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
         self.check_allowed(&portal.statement)?;
+        self.begin_measuring(super::measure::now(), None);
+        let parameters = self.logged_parameters(&portal);
         let outcome = self.execute_portal(&mut portal, u64::from(rows), sink);
+        self.measure_call(&mut portal, &outcome, &parameters);
         let is_ended =
             matches!(portal.statement.statement, Some(Statement::Utility(_))) && self.open.is_none();
         if outcome.is_ok() && !is_ended {
@@ -383,6 +455,27 @@ impl Session {
         }
         self.send_notices(sink)?;
         outcome
+    }
+
+    /// Counts a call that has ended, or only its time if there are more rows.
+    fn measure_call(
+        &mut self,
+        portal: &mut Portal,
+        outcome: &SqlResult<Executed>,
+        parameters: &[(Oid, Datum)],
+    ) {
+        let taken = self.taken();
+        match outcome {
+            Ok(Executed::Complete(Some(tag))) => {
+                let statement = Arc::clone(&portal.statement);
+                self.put_planning(portal.planning.take());
+                self.end_execution(&statement, tag, std::mem::take(&mut portal.spent));
+                self.log_if_slow(&statement, taken, parameters);
+            }
+            Ok(Executed::Complete(None)) => {}
+            Ok(Executed::Suspended) => portal.spent += taken,
+            Err(error) => self.note_failure(error),
+        }
     }
 
     fn execute_portal(&mut self, portal: &mut Portal, rows: u64, sink: &mut dyn Sink) -> SqlResult<Executed> {

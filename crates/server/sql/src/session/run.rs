@@ -1,6 +1,7 @@
 //! Statements one after another, as a simple query has them, and what all of them share: tables, limits, notices.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_types::Lsn;
 use seawall_values::{Datum, SqlError, SqlResult, SqlState};
@@ -16,6 +17,25 @@ use crate::parse::{Dml, Parsed, Text};
 use crate::storage::TableStorage;
 use crate::storage::engine_error::EngineResult;
 
+/// A statement of a simple query.
+struct ToRun<'t> {
+    statement: Arc<ParsedStatement>,
+    plan: SimplePlan<'t>,
+    /// When it was begun to be parsed; zero: it is measured from its start.
+    begun: Duration,
+    parsing: Option<Duration>,
+}
+
+/// Where its plan comes from, if it is a query.
+enum SimplePlan<'t> {
+    /// It was kept.
+    Kept(Planned),
+    /// It is to be made, and kept for this text.
+    KeepFor(&'t str),
+    /// It is to be made.
+    Once,
+}
+
 impl Session {
     /// Runs all statements of a text, each result into `sink`; ends at the first error. All of them are one transaction, unless
     /// they say otherwise. Results are in text format.
@@ -24,23 +44,24 @@ impl Session {
     /// Of the statement that failed.
     pub fn simple_query(&mut self, text: &str, sink: &mut dyn Sink) -> SqlResult<()> {
         self.portals.remove("");
-        let parsed = match crate::parse::parse(text) {
-            Ok(parsed) => parsed,
+        let statements = match self.statements_of(text) {
+            Ok(statements) => statements,
             Err(error) => {
                 self.fail();
                 return Err(error);
             }
         };
-        if parsed.is_empty() {
+        if statements.is_empty() {
             return sink.complete(None);
         }
-        let last = parsed.len() - 1;
-        for (index, parsed) in parsed.into_iter().enumerate() {
+        let last = statements.len() - 1;
+        for (index, statement) in statements.iter().enumerate() {
             sink.statement_begins(self.timeouts().statement);
             self.cancel.begin();
-            let ran = self.run_one(parsed, index == last, sink);
+            let ran = self.run_one(statement, index == last, sink);
             let told = self.send_notices(sink);
             if let Err(error) = ran.and(told) {
+                self.note_failure(&error);
                 self.fail();
                 return Err(error);
             }
@@ -52,34 +73,76 @@ impl Session {
         Ok(())
     }
 
+    /// The statements of a text: parsed, or with a plan that was kept.
+    fn statements_of<'t>(&mut self, text: &'t str) -> SqlResult<Vec<ToRun<'t>>> {
+        let begun = super::measure::now();
+        if let Some(cached) = self.cached_plan(text, &[]) {
+            let statement = Arc::clone(&cached.statement);
+            let plan = SimplePlan::Kept(self.adopted(&cached));
+            return Ok(vec![ToRun { statement, plan, begun, parsing: None }]);
+        }
+        let parsed = crate::parse::parse(text)?;
+        // The time goes to the first statement, the others begin when they are run.
+        let mut parsing = Some((begun, self.note_parse(begun)));
+        let is_alone = parsed.len() == 1;
+        let to_run = |parsed: Parsed| {
+            let (begun, parsing) = parsing.take().unzip();
+            ToRun {
+                statement: Arc::new(ParsedStatement::new(parsed.text, Some(parsed.statement))),
+                plan: if is_alone { SimplePlan::KeepFor(text) } else { SimplePlan::Once },
+                begun: begun.unwrap_or_default(),
+                parsing,
+            }
+        };
+        Ok(parsed.into_iter().map(to_run).collect())
+    }
+
     /// Runs a statement. Its tag is sent once it is done: for the last one of an implicit transaction, once that is committed.
-    fn run_one(&mut self, parsed: Parsed, is_last: bool, sink: &mut dyn Sink) -> SqlResult<()> {
-        let statement = ParsedStatement { text: parsed.text, statement: Some(parsed.statement) };
-        self.check_allowed(&statement)?;
+    fn run_one(&mut self, to_run: &ToRun<'_>, is_last: bool, sink: &mut dyn Sink) -> SqlResult<()> {
+        let statement = &to_run.statement;
+        let begun = if to_run.begun.is_zero() { super::measure::now() } else { to_run.begun };
+        self.begin_measuring(begun, to_run.parsing);
+        self.check_allowed(statement)?;
         self.note_activity(&statement.text);
         let tag = match &statement.statement {
-            Some(Statement::Dml(dml)) => self.run_query(&statement.text, dml, sink)?,
+            Some(Statement::Dml(dml)) => self.run_query(to_run, dml, sink)?,
             Some(Statement::Utility(utility)) => {
                 let caller = Caller { formats: &[], is_last: Some(is_last) };
                 self.run_utility(&statement.text, utility, caller, sink)?
             }
             None => return Ok(()),
         };
+        self.end_execution(statement, &tag, Duration::ZERO);
         if is_last && !self.is_in_block() {
             self.commit()?;
         } else if let Some(engine) = self.open.as_mut().and_then(|open| open.engine.as_mut()) {
             engine.end_statement();
         }
+        self.log_if_slow(statement, self.taken(), &[]);
         self.send_notices(sink)?;
         self.send_settings(sink)?;
         sink.complete(Some(&tag))
     }
 
-    fn run_query(&mut self, text: &Text, statement: &Dml, sink: &mut dyn Sink) -> SqlResult<String> {
+    fn run_query(&mut self, to_run: &ToRun<'_>, statement: &Dml, sink: &mut dyn Sink) -> SqlResult<String> {
         let now = self.begin_statement()?;
-        let planned = Arc::new(self.plan(text, statement, &[], now)?);
+        let planned = match &to_run.plan {
+            SimplePlan::Kept(planned) if self.is_current(planned, now) => {
+                // What functions over names ask is as of now, too.
+                self.search_path()?;
+                planned.clone()
+            }
+            SimplePlan::KeepFor(text) => {
+                let planned = self.plan(&to_run.statement.text, statement, &[], now)?;
+                self.keep_plan(text, &[], &to_run.statement, &planned);
+                planned
+            }
+            SimplePlan::Kept(_) | SimplePlan::Once => {
+                self.plan(&to_run.statement.text, statement, &[], now)?
+            }
+        };
         let caller = Caller { formats: &[], is_last: Some(true) };
-        self.run_planned(planned, statement, Vec::new(), caller, sink)
+        self.run_planned(Arc::new(planned), statement, Vec::new(), caller, sink)
     }
 
     /// Runs a query to its end; its tag.

@@ -32,6 +32,7 @@ use seawall_io::{Clock, SystemClock};
 use seawall_values::{Settings, SqlError, SqlResult, SqlState};
 
 use super::Timeouts;
+use super::measure::SlowStatements;
 use crate::catalog::source::Setting;
 use check::DateStyles;
 use effective::Effective;
@@ -129,6 +130,8 @@ pub(crate) struct SessionSettings {
     told: Vec<String>,
     /// Whether a setting that clients are told of was changed since.
     has_untold: bool,
+    /// As of this version.
+    plan_key: Option<(u64, Arc<str>)>,
 }
 
 /// The values that a session begins with if nothing else is said.
@@ -155,9 +158,23 @@ impl SessionSettings {
     ///
     /// # Errors
     /// As `set_text`.
+    #[cfg(test)]
     pub(crate) fn new(
         user: &str,
         is_superuser: bool,
+        given: &[(String, String)],
+    ) -> SqlResult<SessionSettings> {
+        SessionSettings::of_session(user, is_superuser, &[], given)
+    }
+
+    /// The same with what `ALTER ROLE .. SET` and its kind have stored, which counts whatever the role itself may set.
+    ///
+    /// # Errors
+    /// As `set_text`, of what is given.
+    pub(crate) fn of_session(
+        user: &str,
+        is_superuser: bool,
+        stored: &[(String, String)],
         given: &[(String, String)],
     ) -> SqlResult<SessionSettings> {
         let mut settings = SessionSettings {
@@ -169,9 +186,11 @@ impl SessionSettings {
             modes: None,
             told: Vec::new(),
             has_untold: false,
+            plan_key: None,
         };
         settings.state_fact("session_authorization", user);
         settings.state_fact("is_superuser", if is_superuser { "on" } else { "off" });
+        settings.begin_with_stored(stored);
         settings.begin_with("client", given)?;
         settings.told = REPORTED.iter().map(|name| settings.value_of(name)).collect();
         settings.has_untold = false;
@@ -189,6 +208,28 @@ impl SessionSettings {
             (entry.reset, entry.source) = (value, source);
             self.entries.insert(stored.clone(), entry);
             self.refresh(&stored);
+        }
+        Ok(())
+    }
+
+    /// Takes what is stored. A value that is none any more must not keep the role out: it is left out, and the log says so.
+    fn begin_with_stored(&mut self, stored: &[(String, String)]) {
+        let is_superuser = std::mem::replace(&mut self.is_superuser, true);
+        for pair in stored {
+            if let Err(error) = self.begin_with("user", std::slice::from_ref(pair)) {
+                tracing::warn!(setting = pair.0, %error, "a stored setting is left out");
+            }
+        }
+        self.is_superuser = is_superuser;
+    }
+
+    /// `42501`, unless the role may store a value of this setting.
+    pub(crate) fn check_may_store(&self, name: &str) -> SqlResult<()> {
+        let is_reserved = known(name)
+            .is_some_and(|known| matches!(known.context, Context::Superuser | Context::SuperuserBackend));
+        if is_reserved && !self.is_superuser {
+            let message = format!("permission denied to set parameter \"{name}\"");
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
         Ok(())
     }
@@ -631,6 +672,26 @@ impl SessionSettings {
     /// Whether a message of this severity is sent to the client.
     pub(crate) fn is_sent(&self, severity: &str) -> bool {
         severity == "INFO" || MessageLevel::of_severity(severity) >= self.effective.client_min_messages
+    }
+
+    /// Which statements are logged because they are slow.
+    pub(crate) fn slow_statements(&self) -> SlowStatements {
+        self.effective.slow_statements
+    }
+
+    /// The settings that plans may depend on, with their values: sessions where the text is the same may share plans.
+    pub(crate) fn plan_key(&mut self) -> Arc<str> {
+        let version = self.version();
+        if let Some((known, key)) = &self.plan_key
+            && *known == version
+        {
+            return Arc::clone(key);
+        }
+        let of_plans = self.entries.iter().filter(|(name, _)| Effective::is_of_plans(name));
+        let text: String = of_plans.map(|(name, entry)| format!("{name}={}\n", entry.value())).collect();
+        let key: Arc<str> = Arc::from(text);
+        self.plan_key = Some((version, Arc::clone(&key)));
+        key
     }
 
     /// A number that is raised with each change that plans may depend on, such as one of `search_path`.

@@ -9,6 +9,7 @@ use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::settings::SynchronousCommit;
 use super::{Session, TransactionStatus};
+use crate::monitor::count;
 use crate::parse::statement::{Isolation as IsolationLevel, TransactionModes};
 use crate::storage::engine_error::{EngineResult, not_serializable};
 use crate::storage::foreign_key::QueueMark;
@@ -268,6 +269,8 @@ impl Session {
         let checked =
             self.finish_constraints().and_then(|()| self.hold_cursors()).and_then(|()| self.run_on_commit());
         let Some(open) = self.open.take() else { return Ok(()) };
+        let begun = super::measure::now();
+        let has_written = open.engine.as_ref().is_some_and(|transaction| transaction.written_bytes() > 0);
         let result = checked.and_then(|gone| {
             if let Some(transaction) = open.engine {
                 in_order(transaction, open.isolation, Transaction::commit)?;
@@ -280,10 +283,15 @@ impl Session {
             Ok(()) => {
                 self.settings.commit();
                 self.send_notifications();
+                count(&self.monitor().counts.commits);
+                if has_written {
+                    self.monitor().stages.commit.note(super::measure::now().saturating_sub(begun));
+                }
             }
             Err(_) => {
                 self.settings.rollback();
                 self.forget_temporary_schema(open.made_temporary_schema.is_some());
+                count(&self.monitor().counts.rollbacks);
             }
         }
         self.after_transaction(open.changes_definitions);
@@ -300,6 +308,7 @@ impl Session {
         drop(open.engine);
         self.settings.rollback();
         self.forget_temporary_schema(open.made_temporary_schema.is_some());
+        count(&self.monitor().counts.rollbacks);
         self.after_transaction(open.changes_definitions);
     }
 

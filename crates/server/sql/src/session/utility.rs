@@ -5,7 +5,7 @@ use std::sync::Arc;
 use seawall_engine::LockWait;
 use seawall_values::{Datum, SqlError, SqlResult, SqlState};
 
-use super::portal::{Prepared, fields, text_column};
+use super::portal::{Kept, Prepared, fields, text_column};
 use super::settings::{SessionSettings, ShownModes, TransactionSetting};
 use super::transaction::Ended;
 use super::{Session, Sink};
@@ -251,11 +251,9 @@ impl Session {
         let types: Vec<_> = self.bind_with(text, &[], |binder| {
             types.iter().map(|of| binder.type_of(of).map(|of| of.oid)).collect::<SqlResult<_>>()
         })?;
-        let parsed = super::portal::ParsedStatement {
-            text: text.clone(),
-            statement: Some(Statement::Dml(statement.clone())),
-        };
-        let prepared = self.prepared(Arc::new(parsed), &types, true)?;
+        let statement = Some(Statement::Dml(statement.clone()));
+        let parsed = super::portal::ParsedStatement::new(text.clone(), statement);
+        let prepared = self.prepared(Arc::new(parsed), &types, Kept::FromSql)?;
         self.statements.insert(name.to_owned(), prepared);
         Ok(())
     }

@@ -73,6 +73,7 @@ impl TableStorage<'_> {
         let mut value = Vec::new();
         layout.shape.rows.write_value(row, &mut value)?;
         self.transaction.put(&layout.handle, &identity, value).sql()?;
+        layout.counters.note_insert();
         self.after_insert(&layout, &identity, row)?;
         Ok(Inserted::Done(identity))
     }
@@ -215,6 +216,7 @@ impl TableStorage<'_> {
         let mut value = Vec::new();
         layout.shape.rows.write_value(new, &mut value)?;
         self.transaction.put(&layout.handle, &moved, value).sql()?;
+        layout.counters.note_update();
         self.after_update(&layout, (identity, &moved), old, new)?;
         Ok(moved)
     }
@@ -229,6 +231,7 @@ impl TableStorage<'_> {
             }
         }
         self.transaction.delete(&layout.handle, identity).sql()?;
+        layout.counters.note_delete();
         self.after_delete(&layout, old)
     }
 }

@@ -8,6 +8,7 @@ use seawall_engine::Transaction;
 use seawall_types::Lsn;
 use seawall_values::{Oid, SqlResult};
 
+use crate::monitor::relations::RelationCounters;
 use crate::schema::store::SchemaStore;
 use crate::schema::{ConstraintKind, Table};
 use crate::storage::index_entry::IndexLayout;
@@ -41,6 +42,11 @@ pub(crate) struct TableLayout {
     pub(crate) handle: seawall_engine::Table,
     /// As `TableShape::indexes`.
     pub(crate) index_handles: Vec<seawall_engine::Table>,
+    pub(crate) counters: Arc<RelationCounters>,
+    /// As `TableShape::indexes`.
+    pub(crate) index_counters: Vec<Arc<RelationCounters>>,
+    /// Of the index of the primary key that rows are stored under.
+    pub(crate) row_key_counters: Option<Arc<RelationCounters>>,
 }
 
 /// Numbers for the rows of one table, taken in blocks.
@@ -95,7 +101,16 @@ impl TableLayout {
         let stored = shape.indexes.iter().filter_map(|layout| layout.index.storage.as_deref());
         let index_handles =
             stored.map(|name| store.engine_table(transaction, name, as_of)).collect::<SqlResult<_>>()?;
-        Ok(TableLayout { shape, handle, index_handles })
+        let relations = &store.monitor.relations;
+        let row_key = shape.table.indexes.iter().find(|index| index.is_primary && index.storage.is_none());
+        Ok(TableLayout {
+            counters: relations.of(shape.table.oid),
+            index_counters: shape.indexes.iter().map(|layout| relations.of(layout.index.oid)).collect(),
+            row_key_counters: row_key.map(|index| relations.of(index.oid)),
+            shape,
+            handle,
+            index_handles,
+        })
     }
 }
 

@@ -15,6 +15,7 @@ use seawall_engine::{Direction, Reader, Scan};
 use seawall_values::{Datum, SqlError, SqlResult};
 
 use crate::execute::{KeyBound, KeyRange, ScanRequest, TableScan};
+use crate::monitor::relations::ScanCount;
 use crate::storage::engine_error::EngineResult;
 use crate::storage::index_entry::{EntryReader, IndexLayout};
 use crate::storage::key::KeyPart;
@@ -97,6 +98,7 @@ struct RowScan {
     reader: RowReader,
     width: usize,
     with_identity: bool,
+    count: ScanCount,
 }
 
 impl TableScan for RowScan {
@@ -106,6 +108,7 @@ impl TableScan for RowScan {
         if self.with_identity {
             values[self.width] = Datum::Bytea(Arc::from(key));
         }
+        self.count.rows += 1;
         Ok(true)
     }
 }
@@ -117,6 +120,7 @@ struct CoveredScan {
     layout: IndexLayout,
     width: usize,
     with_identity: bool,
+    count: ScanCount,
 }
 
 impl TableScan for CoveredScan {
@@ -126,6 +130,7 @@ impl TableScan for CoveredScan {
         if self.with_identity {
             values[self.width] = Datum::Bytea(Arc::from(self.layout.row_key(key, value)?));
         }
+        self.count.rows += 1;
         Ok(true)
     }
 }
@@ -140,6 +145,7 @@ struct IndexScan {
     reader: RowReader,
     width: usize,
     with_identity: bool,
+    count: ScanCount,
 }
 
 #[cold]
@@ -151,6 +157,7 @@ impl TableScan for IndexScan {
     fn next(&mut self, values: &mut [Datum]) -> SqlResult<bool> {
         let width = self.width;
         if let Some((identity, row)) = self.first.pop() {
+            self.count.rows += 1;
             self.reader.read(&identity, &row, &mut values[..width])?;
             if self.with_identity {
                 values[width] = Datum::Bytea(Arc::from(identity));
@@ -168,6 +175,7 @@ impl TableScan for IndexScan {
         if self.with_identity {
             values[width] = Datum::Bytea(Arc::from(identity));
         }
+        self.count.rows += 1;
         Ok(true)
     }
 }
@@ -193,17 +201,21 @@ impl TableStorage<'_> {
             let bounds = bounds_of(&parts, request.range)?;
             let scan = self.transaction.open_scan(&layout.handle, bounds, direction).sql()?;
             let reader = layout.shape.rows.reader(request.columns);
-            return Ok(Box::new(RowScan { scan, reader, width, with_identity }));
+            // A range of the key of the rows themselves is what PostgreSQL reads by the index of that key.
+            let by_key = layout.row_key_counters.as_ref().filter(|_| request.index.is_some());
+            let count = ScanCount::new(by_key.unwrap_or(&layout.counters));
+            return Ok(Box::new(RowScan { scan, reader, width, with_identity, count }));
         };
         let index = layout.shape.indexes[position].clone();
         let bounds = bounds_of(index.parts(), request.range)?;
         let scan = self.transaction.open_scan(&layout.index_handles[position], bounds, direction).sql()?;
+        let count = ScanCount::new(&layout.index_counters[position]);
         if let Some(reader) = index.reader(request.columns) {
-            return Ok(Box::new(CoveredScan { scan, reader, layout: index, width, with_identity }));
+            return Ok(Box::new(CoveredScan { scan, reader, layout: index, width, with_identity, count }));
         }
         let reader = layout.shape.rows.reader(request.columns);
         let (first, rest) = self.first_rows(&layout, &index, scan)?;
-        Ok(Box::new(IndexScan { first, rest, layout: index, reader, width, with_identity }))
+        Ok(Box::new(IndexScan { first, rest, layout: index, reader, width, with_identity, count }))
     }
 
     #[expect(clippy::type_complexity, reason = "keys and values of the first rows, and where more come from")]
@@ -231,6 +243,7 @@ impl TableStorage<'_> {
     pub(super) fn get_row(&mut self, request: &ScanRequest<'_>, values: &mut [Datum]) -> SqlResult<bool> {
         let layout = self.layout(request.table)?;
         let mut key = Vec::new();
+        let mut counters = layout.row_key_counters.as_ref().unwrap_or(&layout.counters);
         let identity = match self.index_of(&layout, request)? {
             None => {
                 let mut pairs = layout.shape.rows.key_parts().zip(&request.range.equal);
@@ -244,12 +257,20 @@ impl TableStorage<'_> {
                 if !index.index.is_nulls_not_distinct && request.range.equal.iter().any(Datum::is_null) {
                     return Err(SqlError::internal("a look-up of a null that may be there more than once"));
                 }
+                counters = &layout.index_counters[position];
                 let entry = self.transaction.get(&layout.index_handles[position], &key).sql()?;
-                let Some(value) = entry else { return Ok(false) };
+                let Some(value) = entry else {
+                    counters.note_scan(0);
+                    return Ok(false);
+                };
                 index.row_key(&key, &value)?.to_vec()
             }
         };
-        let Some(row) = self.transaction.get(&layout.handle, &identity).sql()? else { return Ok(false) };
+        let Some(row) = self.transaction.get(&layout.handle, &identity).sql()? else {
+            counters.note_scan(0);
+            return Ok(false);
+        };
+        counters.note_scan(1);
         let width = request.columns.len();
         layout.shape.rows.read(request.columns, &identity, &row, &mut values[..width])?;
         if request.with_identity {

@@ -106,12 +106,13 @@ impl TestDatabase {
 
     /// A session with a number.
     pub(crate) fn connect_as(&self, process_id: i32) -> Client {
-        let login = Login {
-            user: "postgres".to_owned(),
-            database: "postgres".to_owned(),
-            process_id,
-            ..Login::default()
-        };
+        self.connect_by("postgres", process_id)
+    }
+
+    /// A session of a role, with a number.
+    pub(crate) fn connect_by(&self, user: &str, process_id: i32) -> Client {
+        let (user, database) = (user.to_owned(), "postgres".to_owned());
+        let login = Login { user, database, process_id, ..Login::default() };
         Client { session: self.database.connect(login).expect("a session") }
     }
 }

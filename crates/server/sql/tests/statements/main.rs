@@ -1,6 +1,7 @@
 //! Statements of SQL through a session, with answers that PostgreSQL 15 has given: see record.py.
 
 mod client;
+mod observed;
 
 use client::{Received, TestDatabase};
 

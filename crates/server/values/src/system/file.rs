@@ -41,6 +41,28 @@ impl Block {
         let position = self.columns.iter().position(|name| *name == column);
         position.unwrap_or_else(|| panic!("{}.{} has no column {column}", self.schema, self.name))
     }
+
+    /// The first line with this text in a column.
+    pub(super) fn line_where(&self, column: &str, text: &str) -> &'static str {
+        self.line_with(&[(column, text)])
+    }
+
+    /// The first line with these texts in these columns.
+    pub(super) fn line_with(&self, values: &[(&str, &str)]) -> &'static str {
+        let positions: Vec<(usize, &str)> =
+            values.iter().map(|(column, text)| (self.position(column), *text)).collect();
+        let is_alike = |line: &&str| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            positions.iter().all(|(position, text)| fields[*position] == *text)
+        };
+        let found = self.lines.lines().find(is_alike);
+        found.unwrap_or_else(|| panic!("{}.{} has no row with {values:?}", self.schema, self.name))
+    }
+
+    /// Puts lines at the end. The text lives as long as the program.
+    pub(super) fn append(&mut self, lines: &[String]) {
+        self.lines = format!("{}\n{}", self.lines, lines.join("\n")).leak();
+    }
 }
 
 /// Reads the file. Its text lives as long as the program.

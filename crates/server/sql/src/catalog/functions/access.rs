@@ -9,7 +9,9 @@ use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState};
 
 use super::super::initial::initial_rows;
 use super::super::names::{relation_numbered, roles_of};
-use super::super::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_CLASS, PG_DATABASE, PG_NAMESPACE};
+use super::super::numbers::{
+    BOOTSTRAP_ROLE, DATABASE, PG_CATALOG, PG_CLASS, PG_DATABASE, PG_NAMESPACE, SEAWALL,
+};
 use super::super::source::Source;
 use super::super::{heading, information_schema, oid_of};
 use super::Implementation;
@@ -294,7 +296,7 @@ fn schema(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>> {
         _ => return Err(SqlError::internal("a schema is neither a name nor a number")),
     };
     if !initial_rows("pg_namespace").numbered(number).is_empty() {
-        let is_used_by_all = number == super::super::numbers::PG_CATALOG || number == information_schema();
+        let is_used_by_all = [PG_CATALOG, SEAWALL, information_schema()].contains(&number);
         return Ok(Some(Owned::plain(BOOTSTRAP_ROLE, if is_used_by_all { &["USAGE"] } else { &[] })));
     }
     let Some(found) = source.namespaces()?.into_iter().find(|namespace| namespace.oid == number) else {

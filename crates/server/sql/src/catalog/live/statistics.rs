@@ -1,6 +1,7 @@
 //! Counters of tables, indexes and the database.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_values::numeric::Numeric;
 use seawall_values::{Datum, Oid, SqlResult, oid};
@@ -14,6 +15,8 @@ use crate::schema::Definition;
 pub(super) const TABLE: Table = &[
     ("pg_stat_all_tables", TABLES),
     ("pg_stat_user_tables", TABLES),
+    ("pg_statio_all_tables", IO_OF_TABLES),
+    ("pg_statio_user_tables", IO_OF_TABLES),
     ("pg_stat_all_indexes", INDEXES),
     ("pg_stat_user_indexes", INDEXES),
     ("pg_stat_database", Live::Once(pg_stat_database)),
@@ -24,6 +27,7 @@ pub(super) const TABLE: Table = &[
 ];
 
 const TABLES: Live = Live::Each { make: tables, numbers: &[0], names: &[2], has_system: false };
+const IO_OF_TABLES: Live = Live::Each { make: io_of_tables, numbers: &[0], names: &[2], has_system: false };
 const INDEXES: Live = Live::Each { make: indexes, numbers: &[0, 1], names: &[3, 4], has_system: false };
 
 fn tables(definition: &Definition, source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {
@@ -49,15 +53,31 @@ fn tables(definition: &Definition, source: &mut dyn Source, names: &Names, rows:
         count(known.updated),
         count(known.deleted),
         Datum::Int8(0),
-        count(known.rows.unwrap_or(0)),
+        count(source.live_rows(table)?.or(known.rows).unwrap_or(0)),
         Datum::Int8(0),
-        Datum::Int8(0),
+        count(known.changed),
         Datum::Int8(0),
     ];
     // Nothing is vacuumed, so there are no moments of it, and no counts.
     let analyzed = source.table_statistics(table.oid)?.map(|known| known.analyzed_at);
     row.extend([Datum::Null, Datum::Null, moment(analyzed), Datum::Null]);
-    row.extend(std::iter::repeat_n(Datum::Int8(0), 4));
+    row.extend([Datum::Int8(0), Datum::Int8(0), count(known.analyzes), Datum::Int8(0)]);
+    rows.push_back(row);
+    Ok(())
+}
+
+/// Pages are cached for all tables together: nothing is counted for each.
+fn io_of_tables(
+    definition: &Definition,
+    _source: &mut dyn Source,
+    names: &Names,
+    rows: &mut Rows,
+) -> SqlResult<()> {
+    let Definition::Table(table) = definition else { return Ok(()) };
+    let mut row = vec![Datum::Oid(table.oid), name(names.namespace(table.namespace)), name(&table.name)];
+    let of_indexes = if table.indexes.is_empty() { Datum::Null } else { Datum::Int8(0) };
+    row.extend([Datum::Int8(0), Datum::Int8(0), of_indexes.clone(), of_indexes]);
+    row.extend(std::iter::repeat_n(Datum::Null, 4));
     rows.push_back(row);
     Ok(())
 }
@@ -131,18 +151,46 @@ fn values_or_null(element: Oid, values: Vec<Datum>) -> Datum {
 fn pg_stat_database(source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {
     let sessions =
         source.activity().iter().filter(|session| session.backend_type == "client backend").count();
+    let pages_read = source.engine_totals().pages_read;
+    let started = source.asker().server_started;
+    let read = |counter: &AtomicU64| count(counter.load(Ordering::Relaxed));
+    let zero = Datum::Int8(0);
+    let (commits, rollbacks, deadlocks, changes) = match source.monitor() {
+        Some(monitor) => {
+            let counts = &monitor.counts;
+            (
+                read(&counts.commits),
+                read(&counts.rollbacks),
+                read(&counts.deadlocks),
+                monitor.relations.sums().map(count),
+            )
+        }
+        None => (zero.clone(), zero.clone(), zero.clone(), [0; 4].map(Datum::Int8)),
+    };
+    let [rows_read, inserted, updated, deleted] = changes;
     let mut row = vec![
         Datum::Oid(DATABASE),
         name(&names.database),
         Datum::Int4(i32::try_from(sessions).unwrap_or(i32::MAX)),
+        commits,
+        rollbacks,
+        count(pages_read),
+        zero.clone(),
+        rows_read.clone(),
+        rows_read,
+        inserted,
+        updated,
+        deleted,
+        zero.clone(),
+        zero.clone(),
+        zero.clone(),
+        deadlocks,
+        Datum::Null,
+        Datum::Null,
     ];
-    row.extend(std::iter::repeat_n(Datum::Int8(0), 2));
-    row.push(count(source.engine_totals().pages_read));
-    row.extend(std::iter::repeat_n(Datum::Int8(0), 10));
-    row.extend([Datum::Null, Datum::Null]);
     row.extend(std::iter::repeat_n(Datum::Float8(0.0), 5));
-    row.extend(std::iter::repeat_n(Datum::Int8(0), 4));
-    row.push(Datum::Null);
+    row.extend(std::iter::repeat_n(zero, 4));
+    row.push(Datum::TimestampTz(started));
     rows.push_back(row);
     Ok(())
 }

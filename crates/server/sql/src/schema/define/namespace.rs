@@ -56,6 +56,10 @@ impl Definer<'_> {
     pub fn rename_schema(&mut self, name: &str, to: &str) -> SqlResult<()> {
         let old = self.schema_to_change(name)?;
         check_name(to)?;
+        if self.tables.store.namespace_number(self.tables.transaction, to)?.is_some_and(is_system_namespace) {
+            let message = format!("schema \"{to}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, message));
+        }
         let renamed = Namespace { name: to.to_owned(), ..old.clone() };
         self.tables.store.put_namespace(self.tables.transaction, &renamed, Some(&old))
     }

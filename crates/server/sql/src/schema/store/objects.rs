@@ -5,7 +5,7 @@ use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::rows::Place;
 use super::{SchemaStore, encoding, rows};
-use crate::catalog::numbers::PG_CATALOG;
+use crate::catalog::numbers::{PG_CATALOG, SEAWALL};
 use crate::catalog::source::{Comment, Namespace, Role};
 use crate::storage::value::damaged;
 
@@ -28,6 +28,7 @@ impl SchemaStore {
     pub fn namespace_number(&self, transaction: &mut Transaction, name: &str) -> SqlResult<Option<Oid>> {
         match name {
             "pg_catalog" => Ok(Some(PG_CATALOG)),
+            "seawall" => Ok(Some(SEAWALL)),
             "information_schema" => Ok(Some(crate::catalog::information_schema())),
             name => self.number_at(transaction, &rows::namespace_name(name)),
         }
@@ -48,6 +49,9 @@ impl SchemaStore {
     pub fn namespace_name(&self, transaction: &mut Transaction, oid: Oid) -> SqlResult<String> {
         if oid == PG_CATALOG {
             return Ok("pg_catalog".to_owned());
+        }
+        if oid == SEAWALL {
+            return Ok("seawall".to_owned());
         }
         if oid == crate::catalog::information_schema() {
             return Ok("information_schema".to_owned());

@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{ArchiveStatistics, Transaction};
+use seawall_engine::{ArchiveStatistics, Database, LoggedRows, Transaction};
 use seawall_replication::Replication;
 use seawall_values::{Oid, SqlResult};
 
-use super::{SchemaStore, letter_of_kind};
+use super::{SchemaStore, StoredStatistics, letter_of_kind};
 use crate::catalog::source::{
     Activity, Asker, Comment, EngineTotals, HeldLock, Namespace, OpenCursor, PreparedStatement,
     PreparedTransaction, Role, Setting, Source, Statistics,
 };
+use crate::execute::Statistics as _;
+use crate::monitor::Monitor;
 use crate::schema::privilege::AccessList;
 use crate::schema::statistics::TableStatistics;
 use crate::schema::{Definition, Table};
@@ -51,11 +53,6 @@ pub trait SessionState {
     /// Cursors that the session has open.
     fn cursors(&mut self) -> Vec<OpenCursor> {
         Vec::new()
-    }
-
-    /// What is known of a table or an index.
-    fn statistics(&mut self, _relation: Oid) -> Statistics {
-        Statistics::default()
     }
 
     /// Slots, streams to standbys, and the stream from a primary.
@@ -222,10 +219,30 @@ impl Source for StoreSource<'_> {
         }
     }
 
+    fn live_rows(&mut self, table: &Table) -> SqlResult<Option<u64>> {
+        let mut statistics =
+            StoredStatistics { store: self.store, transaction: &mut *self.transaction, failure: None };
+        let estimated = statistics.estimated_rows(table).map(whole);
+        statistics.failure.map_or(Ok(estimated), Err)
+    }
+
+    fn engine(&self) -> Option<&Database> {
+        Some(self.store.database())
+    }
+
+    fn monitor(&self) -> Option<&Monitor> {
+        Some(&self.store.monitor)
+    }
+
+    fn logged_rows(&mut self, place: &str) -> SqlResult<LoggedRows> {
+        let table = self.transaction.table(place).sql()?;
+        Ok(self.store.database().log().rows_of(&table))
+    }
+
     fn statistics(&mut self, relation: Oid) -> SqlResult<Statistics> {
         let known = self.store.statistics(self.transaction, relation)?;
         let rows = known.map(|known| whole(known.rows));
-        Ok(Statistics { rows, ..self.session.statistics(relation) })
+        Ok(Statistics { rows, ..self.store.monitor.relations.shown(relation) })
     }
 
     fn table_statistics(&mut self, table: Oid) -> SqlResult<Option<Arc<TableStatistics>>> {

@@ -6,7 +6,7 @@ use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, oid, text_form};
 use super::super::Session;
 use crate::parse::statement::definition::{AlterRole, AlterSetting, CreateRole, RoleClauses, RoleName};
 use crate::password::{SALT_BYTES, Verifier};
-use crate::schema::define::requests::{NewRole, RoleOptions};
+use crate::schema::define::requests::{NewRole, RoleOptions, SettingChange};
 
 impl Session {
     /// The name that a statement means.
@@ -81,6 +81,9 @@ impl Session {
             Some(role) => self.role_number(role)?,
             None => 0,
         };
+        if let SettingChange::Set(name, _) | SettingChange::Reset(name) = &alter.change {
+            self.settings.check_may_store(name)?;
+        }
         let database = if alter.database.is_some() { crate::catalog::numbers::DATABASE } else { 0 };
         self.with_definer(|definer| definer.change_settings(database, role, &alter.change))
     }

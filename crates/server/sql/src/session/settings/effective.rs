@@ -9,9 +9,10 @@ use seawall_values::settings::{DateOrder, DateStyle, IntervalStyle};
 use super::words::{IsolationLevel, MessageLevel, SynchronousCommit};
 use super::{date_style, list, time_zone};
 use crate::session::Timeouts;
+use crate::session::measure::SlowStatements;
 
 /// Settings that no plan depends on.
-const APART_FROM_PLANS: [&str; 11] = [
+const APART_FROM_PLANS: [&str; 13] = [
     "application_name",
     "client_min_messages",
     "default_transaction_deferrable",
@@ -21,6 +22,8 @@ const APART_FROM_PLANS: [&str; 11] = [
     "idle_in_transaction_session_timeout",
     "idle_session_timeout",
     "lock_timeout",
+    "log_min_duration_statement",
+    "log_parameter_max_length",
     "statement_timeout",
     "synchronous_commit",
 ];
@@ -38,6 +41,7 @@ pub(super) struct Effective {
     pub(super) lock_timeout: Option<Duration>,
     pub(super) work_memory: usize,
     pub(super) statement_memory: usize,
+    pub(super) slow_statements: SlowStatements,
     pub(super) statistics_target: usize,
     pub(super) synchronous_commit: SynchronousCommit,
     pub(super) client_min_messages: MessageLevel,
@@ -58,6 +62,7 @@ impl Effective {
             lock_timeout: None,
             work_memory: 0,
             statement_memory: 0,
+            slow_statements: SlowStatements::default(),
             statistics_target: 0,
             synchronous_commit: SynchronousCommit::On,
             client_min_messages: MessageLevel::Notice,
@@ -70,9 +75,14 @@ impl Effective {
         (self.values.date_style, self.values.date_order)
     }
 
+    /// Whether plans may depend on the setting.
+    pub(super) fn is_of_plans(name: &str) -> bool {
+        !APART_FROM_PLANS.contains(&name) && !name.contains('.')
+    }
+
     /// Takes over a value that was checked. Values of other settings change nothing.
     pub(super) fn apply(&mut self, name: &str, value: &str) {
-        if !APART_FROM_PLANS.contains(&name) && !name.contains('.') {
+        if Effective::is_of_plans(name) {
             self.version += 1;
         }
         let is_on = value == "on";
@@ -88,6 +98,15 @@ impl Effective {
             "idle_in_transaction_session_timeout" => self.timeouts.idle_in_transaction = limit(value),
             "idle_session_timeout" => self.timeouts.idle = limit(value),
             "lock_timeout" => self.lock_timeout = limit(value),
+            "log_min_duration_statement" => {
+                // 0 logs all of them, a negative number none.
+                self.slow_statements.least = value.parse().ok().map(Duration::from_millis);
+            }
+            "log_parameter_max_length" => {
+                let bytes: i64 = value.parse().unwrap_or(0);
+                self.slow_statements.parameter_bytes =
+                    if bytes < 0 { usize::MAX } else { usize::try_from(bytes).unwrap_or(usize::MAX) };
+            }
             "work_mem" => self.work_memory = kilobytes(value),
             "seawall.statement_memory" => self.statement_memory = kilobytes(value),
             "default_statistics_target" => self.statistics_target = value.parse().unwrap_or(100),

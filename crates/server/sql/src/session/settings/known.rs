@@ -69,7 +69,7 @@ pub(super) struct Known {
 }
 
 /// Defaults that differ from those that PostgreSQL is compiled with, or that its `initdb` writes to the configuration.
-const DEFAULTS: [(&str, &str); 23] = [
+const DEFAULTS: [(&str, &str); 24] = [
     ("TimeZone", "UTC"),
     ("client_encoding", "UTF8"),
     ("data_checksums", "on"),
@@ -84,6 +84,8 @@ const DEFAULTS: [(&str, &str); 23] = [
     ("lc_numeric", "C.UTF-8"),
     ("lc_time", "C.UTF-8"),
     ("log_file_mode", "0600"),
+    // Values of users are in the log only where somebody has asked for them.
+    ("log_parameter_max_length", "0"),
     ("log_timezone", "UTC"),
     ("max_prepared_transactions", "262143"),
     ("max_stack_depth", "2048"),
