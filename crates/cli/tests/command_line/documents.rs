@@ -97,6 +97,31 @@ fn rust_blocks_are_the_examples() {
     }
 }
 
+/// Each setting of the server stands in the table of docs/server.md, with its default.
+#[test]
+fn settings_of_the_server_are_documented() {
+    let scratch = Scratch::new();
+    let output = scratch.command(["settings", "--json"]).output().unwrap();
+    let listed = String::from_utf8(output.stdout).unwrap();
+    let settings: Vec<serde_json::Value> =
+        listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let text = std::fs::read_to_string(repository("docs/server.md")).unwrap();
+    let mut count = 0;
+    for setting in &settings {
+        let Some(name) = setting["setting"].as_str().and_then(|name| name.strip_prefix("server.")) else {
+            continue;
+        };
+        count += 1;
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with(&format!("| `{name}`"))).collect();
+        assert_eq!(rows.len(), 1, "docs/server.md has {name} {} times", rows.len());
+        if let Some([value]) = setting["values"].as_array().map(Vec::as_slice) {
+            let value = value.as_str().unwrap();
+            assert!(rows[0].contains(&format!("`{value}`")), "the default of {name} is {value}: {}", rows[0]);
+        }
+    }
+    assert!(count > 10, "{listed}");
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     for document in [

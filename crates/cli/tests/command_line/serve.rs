@@ -286,3 +286,24 @@ fn settings_of_a_primary_that_are_wrong_are_named() {
     let refused = scratch.fails(2, ["serve", "db", "--follow", "hots=primary"]);
     assert!(refused.contains("--follow: \"hots\" is not a setting of a connection"), "{refused}");
 }
+
+/// Sessions begin with what is stored for all roles. With 0, every statement counts as slow.
+#[test]
+fn slow_statements_are_in_the_log_without_passwords() {
+    let scratch = Scratch::new();
+    let serving = Serving::begun(&scratch, &[]);
+    serving.ok("select 'before'");
+    serving.ok("alter role all set log_min_duration_statement = 0");
+    serving.ok("select 'meanwhile'");
+    serving.ok("create role someone password 'secret'");
+    serving.ok("alter role all reset log_min_duration_statement");
+    serving.ok("select 'after'");
+    let (code, said) = serving.ended_by("INT");
+    assert_eq!(code, Some(0), "{said}");
+    let slow: Vec<String> =
+        said.lines().filter(|line| line.contains("a slow statement")).map(str::to_owned).collect();
+    assert_eq!(slow.len(), 3, "{said}");
+    assert!(slow[0].contains("select 'meanwhile'") && slow[0].contains("postgres"), "{said}");
+    assert!(slow[1].contains("create role someone password $1"), "{said}");
+    assert!(!said.contains("secret") && !said.contains("'after'") && !said.contains("'before'"), "{said}");
+}

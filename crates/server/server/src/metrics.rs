@@ -2,50 +2,13 @@
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+
+use seawall_engine::DurationCounter;
 
 use crate::context::Context;
 
-/// Upper ends of the classes of durations, in microseconds.
-const CLASSES: [u64; 16] = [
-    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000,
-    5_000_000, 30_000_000,
-];
-
 /// The end of the text.
 const END: &str = "# EOF\n";
-
-/// Durations, in classes.
-#[derive(Debug, Default)]
-pub(crate) struct Histogram {
-    /// The last one is of what is longer than all classes.
-    counts: [AtomicU64; CLASSES.len() + 1],
-    micros: AtomicU64,
-}
-
-impl Histogram {
-    pub(crate) fn note(&self, duration: Duration) {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        let class = CLASSES.partition_point(|end| *end < micros);
-        self.counts[class].fetch_add(1, Ordering::Relaxed);
-        self.micros.fetch_add(micros, Ordering::Relaxed);
-    }
-
-    fn write(&self, text: &mut String, name: &str) -> std::fmt::Result {
-        let mut sum = 0;
-        let ends = CLASSES.iter().map(|end| seconds(*end)).chain(["+Inf".to_owned()]);
-        for (count, end) in self.counts.iter().zip(ends) {
-            sum += count.load(Ordering::Relaxed);
-            writeln!(text, "{name}_bucket{{le=\"{end}\"}} {sum}")?;
-        }
-        writeln!(text, "{name}_count {sum}")?;
-        writeln!(text, "{name}_sum {}", seconds(self.micros.load(Ordering::Relaxed)))
-    }
-}
-
-fn seconds(micros: u64) -> String {
-    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
-}
 
 /// Counters.
 #[derive(Debug, Default)]
@@ -53,7 +16,9 @@ pub(crate) struct Metrics {
     pub(crate) connections: AtomicU64,
     pub(crate) failed_logins: AtomicU64,
     pub(crate) failed_statements: AtomicU64,
-    pub(crate) statements: Histogram,
+    /// Connections of HTTP that had to make room for newer ones.
+    pub(crate) displaced_http_connections: AtomicU64,
+    pub(crate) statements: DurationCounter,
 }
 
 impl Metrics {
@@ -96,6 +61,11 @@ fn write_families(text: &mut String, context: &Context) -> std::fmt::Result {
         ("failed_logins", "Logins that were refused.", read(&metrics.failed_logins)),
         ("refused_connections", "Connections for which there was no room.", read(&connections.refused)),
         ("failed_statements", "Statements that ended with an error.", read(&metrics.failed_statements)),
+        (
+            "displaced_http_connections",
+            "Connections of HTTP that made room for newer ones.",
+            read(&metrics.displaced_http_connections),
+        ),
         ("received_bytes", "Bytes from clients.", read(&traffic.received)),
         ("sent_bytes", "Bytes to clients.", read(&traffic.sent)),
     ] {
@@ -105,22 +75,5 @@ fn write_families(text: &mut String, context: &Context) -> std::fmt::Result {
     let name = "seawall_server_statement_duration_seconds";
     let help = "Messages that run statements, from their arrival to the end of their answer.";
     writeln!(text, "# HELP {name} {help}\n# TYPE {name} histogram\n# UNIT {name} seconds")?;
-    metrics.statements.write(text, name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_histogram_counts_what_is_not_longer() {
-        let histogram = Histogram::default();
-        [50, 51, 40_000_000].into_iter().for_each(|micros| histogram.note(Duration::from_micros(micros)));
-        let mut text = String::new();
-        histogram.write(&mut text, "d").unwrap();
-        assert!(text.starts_with("d_bucket{le=\"0.000050\"} 1\nd_bucket{le=\"0.000100\"} 2\n"), "{text}");
-        assert!(text.ends_with(
-            "d_bucket{le=\"30.000000\"} 2\nd_bucket{le=\"+Inf\"} 3\nd_count 3\nd_sum 40.000101\n"
-        ));
-    }
+    metrics.statements.read().write(text, name, "")
 }

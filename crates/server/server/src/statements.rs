@@ -98,7 +98,11 @@ impl Statements for Arc<SqlDatabase> {
     }
 
     fn open_metrics(&self) -> String {
-        self.engine.statistics().open_metrics()
+        let mut text = self.engine.statistics().open_metrics();
+        if let Some(families) = text.strip_suffix("# EOF\n") {
+            text = format!("{families}{}# EOF\n", SqlDatabase::open_metrics(self));
+        }
+        text
     }
 
     fn is_stopped(&self) -> bool {

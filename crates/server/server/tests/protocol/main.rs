@@ -5,6 +5,7 @@ mod cancelling;
 mod client;
 mod fake;
 mod hostile;
+mod http;
 mod logins;
 mod scripts;
 mod shutdown;
