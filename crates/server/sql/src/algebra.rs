@@ -151,6 +151,8 @@ pub enum ExpressionKind {
         /// What becomes of it.
         converted: Box<Expression>,
     },
+    /// A value that is to meet the conditions of a domain; its type is the one that the domain's values have.
+    CheckDomain(Box<DomainCheck>),
     /// A query as a value.
     Subquery(Box<Subquery>),
     /// `nextval` of a column's own sequence.
@@ -161,6 +163,23 @@ pub enum ExpressionKind {
     Default,
     /// A function of the session: its source in `pg_proc`, such as `current_user` or `nextval`.
     SessionCall(Call),
+}
+
+/// What a domain demands of a value.
+#[derive(Clone, Debug)]
+pub struct DomainCheck {
+    /// The value.
+    pub value: Expression,
+    /// The number of the domain.
+    pub domain: Oid,
+    /// Its name, as messages show it.
+    pub name: String,
+    /// `NOT NULL`.
+    pub is_not_null: bool,
+    /// Stands for the value in the conditions.
+    pub column: ColumnId,
+    /// Names of conditions, and what they compute.
+    pub checks: Vec<(String, Expression)>,
 }
 
 /// One subscript.

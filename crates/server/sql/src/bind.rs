@@ -1,7 +1,7 @@
 //! Names, types, casts, operators and functions as PostgreSQL resolves them: statements become the algebra.
 //!
 //! * `scope`: what a name of a column can mean. `from`, `select`, `set_operation`, `with`, `window`, `change`: clauses.
-//! * `expression`, `call`: values. `types`, `coerce`, `candidates`: the rules of PostgreSQL's chapter on type conversion.
+//! * `expression`, `call`, `domain`: values. `types`, `coerce`, `candidates`: the rules of PostgreSQL's chapter on type conversion.
 //! * `needed`: the privileges that the statement takes.
 //! * `same`: whether two expressions compute the same.
 
@@ -10,6 +10,7 @@ mod call;
 mod candidates;
 mod change;
 mod coerce;
+mod domain;
 mod expression;
 mod from;
 mod hypothetical;
@@ -68,6 +69,8 @@ pub(crate) struct Binder<'a> {
     search_path: Option<Vec<String>>,
     /// Where the statement has `*`, and the columns that it stands for: as a view keeps it. `None`: nobody asks.
     pub(crate) stars: Option<Vec<(u32, u32, String)>>,
+    /// Types of users that the statement names.
+    pub(crate) used_types: Vec<Oid>,
     /// The owner of the view whose text is being bound.
     view_owner: Option<Oid>,
     /// The privileges that the statement takes.
@@ -111,6 +114,7 @@ impl<'a> Binder<'a> {
             used: Vec::new(),
             search_path: None,
             stars: None,
+            used_types: Vec::new(),
             view_owner: None,
             needed: Vec::new(),
             named: FxHashSet::default(),

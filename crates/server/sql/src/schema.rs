@@ -8,10 +8,13 @@ pub mod privilege;
 pub mod sequence;
 pub mod statistics;
 pub mod store;
+pub mod user_type;
 
 use std::sync::Arc;
 
 use seawall_values::{Datum, Oid, SqlResult, TypeReference};
+
+use crate::schema::user_type::UserType;
 
 /// A table with all that belongs to it. Immutable: a change makes another one.
 #[derive(Clone, Debug)]
@@ -83,6 +86,8 @@ pub struct Column {
     pub is_dropped: bool,
     /// The sequence that a serial or identity column owns; 0: none.
     pub sequence: Oid,
+    /// The domain whose conditions its values meet; 0: none. `of` is the type that the domain's values have.
+    pub domain: Oid,
 }
 
 /// How an identity column is used.
@@ -356,6 +361,14 @@ pub trait Definitions {
     /// `42501`: it may not.
     fn check_may_use(&mut self, _schema: &str) -> SqlResult<()> {
         Ok(())
+    }
+
+    /// The type with this name that users have made: in the schema, or in the first of the search path that has it.
+    ///
+    /// # Errors
+    /// `3F000` for a schema that does not exist; what the engine says.
+    fn user_type(&mut self, _schema: Option<&str>, _name: &str) -> SqlResult<Option<UserType>> {
+        Ok(None)
     }
 
     /// The relation with this number.

@@ -46,6 +46,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use seawall_engine::{CancelToken, Database};
 use seawall_types::Lsn;
+use seawall_values::user_types::UserTypes;
 use seawall_values::{Oid, SqlError, SqlResult, TypeReference};
 
 use crate::catalog::source::Asker;
@@ -250,6 +251,8 @@ pub struct Session {
     expressions: stored::StoredExpressions,
     /// Where names are looked up, by the version of the settings and the moment of the definitions.
     path: Option<(u64, Lsn, SearchPath)>,
+    /// When the types of users were looked up: as for `path`.
+    types_seen: Option<(u64, Lsn, Arc<UserTypes>)>,
     statements: FxHashMap<String, portal::Prepared>,
     portals: FxHashMap<String, portal::Portal>,
     notices: Vec<Notice>,

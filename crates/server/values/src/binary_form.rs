@@ -13,6 +13,7 @@ use crate::numeric::Numeric;
 use crate::oid::{self, Oid};
 use crate::settings::Settings;
 use crate::text_form::{NAME_BYTES_MAX, type_name};
+use crate::user_types::is_enum;
 
 mod composed;
 
@@ -33,6 +34,9 @@ fn receive_all(
     has_more: impl FnOnce() -> Box<SqlError>,
 ) -> SqlResult<Datum> {
     let mut reader = Reader { rest: bytes };
+    if is_enum(of) {
+        return settings.types.place(of, reader.text()?).map(Datum::Int8);
+    }
     let value = match scalar(of, &mut reader)? {
         Some(value) => modifier::apply(of, type_modifier, value, Cast::Assignment)?,
         None => composed::receive(of, type_modifier, &mut reader, settings)?,
@@ -245,6 +249,7 @@ pub fn send(of: Oid, value: &Datum, settings: &Settings, out: &mut Vec<u8>) -> S
         Datum::Char(byte) => out.push(*byte),
         Datum::Int2(value) => out.extend(value.to_be_bytes()),
         Datum::Int4(value) | Datum::Date(value) => out.extend(value.to_be_bytes()),
+        Datum::Int8(place) if is_enum(of) => out.extend(settings.types.label(of, *place)?.as_bytes()),
         Datum::Int8(value) | Datum::Time(value) | Datum::Timestamp(value) | Datum::TimestampTz(value) => {
             out.extend(value.to_be_bytes());
         }

@@ -12,6 +12,7 @@ mod comparison;
 mod date_time;
 mod degrees;
 pub(crate) mod encoding;
+mod enums;
 mod floats;
 mod formatting;
 mod hashes;
@@ -68,6 +69,7 @@ const TABLES: &[Table] = &[
     booleans::TABLE,
     bytes::TABLE,
     encoding::TABLE,
+    enums::TABLE,
     hashes::TABLE,
     json::TABLE,
     json_build::TABLE,

@@ -8,6 +8,7 @@
 //! * `text_form`, `binary_form`: input and output.
 //! * `order`: what sorts, groups and joins compare.
 //! * `assignment`: values of which an element or a member is set.
+//! * `user_types`: types that users make.
 //! * `functions`: one row for each implementation. `aggregates`, `set_returning`: those that take or give many rows.
 
 pub mod aggregates;
@@ -30,6 +31,7 @@ pub mod set_returning;
 pub mod settings;
 pub mod system;
 pub mod text_form;
+pub mod user_types;
 
 pub use datum::{Array, Datum, Dimension, FieldNames, Interval, Record, TypeReference};
 pub use error::{SqlError, SqlResult, SqlState};

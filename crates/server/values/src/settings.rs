@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::datum::Interval;
 use crate::random::Random;
+use crate::user_types::UserTypes;
 
 /// In which order the parts of a date are read and shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +90,8 @@ pub struct Settings {
     pub clock: fn() -> i64,
     /// The session's random numbers.
     pub random: Arc<Random>,
+    /// Types that users have made.
+    pub types: Arc<UserTypes>,
 }
 
 impl Default for Settings {
@@ -105,6 +108,7 @@ impl Default for Settings {
             statement_time: 0,
             clock: || 0,
             random: Arc::default(),
+            types: Arc::default(),
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::modifier;
 use crate::oid::{self, Oid};
 use crate::settings::Settings;
+use crate::user_types::is_enum;
 
 pub mod arrays;
 pub mod bytes;
@@ -62,6 +63,7 @@ pub fn input(of: Oid, type_modifier: i32, text: &str, settings: &Settings) -> Sq
         oid::DATE | oid::TIME | oid::TIMETZ | oid::TIMESTAMP | oid::TIMESTAMPTZ => {
             date_time_input(of, text, settings)?
         }
+        _ if is_enum(of) => return settings.types.place(of, text).map(Datum::Int8),
         _ => match scalar_input(of, text)? {
             Some(value) => value,
             None => return composed_input(of, type_modifier, text, settings),
@@ -142,6 +144,7 @@ pub fn has_input(of: Oid) -> bool {
         oid::DATE | oid::TIME | oid::TIMETZ | oid::TIMESTAMP | oid::TIMESTAMPTZ | oid::INTERVAL => true,
         oid::OID | oid::XID | oid::CID | oid::XID8 | oid::PG_LSN | oid::TID => true,
         oid::INT2VECTOR | oid::OIDVECTOR | oid::VOID => true,
+        _ if is_enum(of) => true,
         _ => array_element(of).is_some_and(has_input),
     }
 }
@@ -172,6 +175,7 @@ pub fn output(of: Oid, value: &Datum, settings: &Settings, out: &mut String) -> 
         Datum::Char(byte) => bytes::write_character(*byte, out),
         Datum::Int2(value) => numbers::write_integer(i64::from(*value), out),
         Datum::Int4(value) => numbers::write_integer(i64::from(*value), out),
+        Datum::Int8(place) if is_enum(of) => out.push_str(settings.types.label(of, *place)?),
         Datum::Int8(value) => numbers::write_integer(*value, out),
         Datum::Oid(value) if *value == 0 && is_registered(of) => out.push('-'),
         Datum::Oid(value) => numbers::write_integer(i64::from(*value), out),

@@ -58,6 +58,10 @@ macro_rules! walk_of_operands {
                     }
                     visit(value);
                 }
+                K::CheckDomain(check) => {
+                    visit(&$($mutable)? check.value);
+                    check.checks.$iterate().for_each(|(_, condition)| visit(condition));
+                }
                 K::Subquery(subquery) => match &$($mutable)? subquery.kind {
                     SubqueryKind::Any(test) | SubqueryKind::All(test) => visit(test),
                     SubqueryKind::Scalar | SubqueryKind::Row | SubqueryKind::Exists | SubqueryKind::Array => {}

@@ -504,13 +504,17 @@ impl Binder<'_> {
     /// A value as an assignment converts it.
     fn assigned(&mut self, column: &Column, value: Expression) -> SqlResult<Expression> {
         let (from, position) = (value.of.oid, value.position);
-        match self.coerce_to(value, column.of, CastContext::Assignment, Written::ImplicitCast)? {
+        let to = match column.domain {
+            0 => column.of,
+            domain => TypeReference::of(domain),
+        };
+        match self.coerce_to(value, to, CastContext::Assignment, Written::ImplicitCast)? {
             Some(value) => Ok(value),
             None => {
                 let message = format!(
                     "column \"{}\" is of type {} but expression is of type {}",
                     column.name,
-                    type_name(column.of.oid),
+                    type_name(to.oid),
                     type_name(from)
                 );
                 Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use seawall_values::system::{CastContext, CastMethod, FunctionRow, system};
+use seawall_values::user_types::is_domain;
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, oid};
 
 use super::types::{
@@ -202,6 +203,9 @@ pub(super) fn polymorphic_types(sources: &[Oid], targets: &[Oid]) -> SqlResult<P
 }
 
 fn type_kind(oid: Oid) -> u8 {
+    if seawall_values::user_types::is_enum(oid) {
+        return b'e';
+    }
     super::types::type_row(oid).map_or(0, |row| row.kind)
 }
 
@@ -399,6 +403,9 @@ impl Binder<'_> {
         context: CastContext,
         written: Written,
     ) -> SqlResult<Option<Expression>> {
+        if is_domain(target.oid) {
+            return self.coerce_to_domain(expression, target.oid, context, written);
+        }
         if !can_coerce(expression.of.oid, target.oid, context) {
             return Ok(None);
         }

@@ -65,6 +65,9 @@ pub(crate) fn is_same(left: &Expression, right: &Expression) -> bool {
         (K::ConvertElements { array: left, .. }, K::ConvertElements { array: right, .. }) => {
             is_same(left, right)
         }
+        (K::CheckDomain(left), K::CheckDomain(right)) => {
+            left.domain == right.domain && is_same(&left.value, &right.value)
+        }
         (K::WholeRow(left, _), K::WholeRow(right, _)) => left == right,
         (K::NextValue(left), K::NextValue(right)) => left == right,
         _ => false,

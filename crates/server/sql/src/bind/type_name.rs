@@ -1,6 +1,7 @@
 //! Names of types in statements.
 
 use seawall_values::system::system;
+use seawall_values::user_types::of_stored_name;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState, TypeReference, oid};
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, IntervalFields, ObjectNamePart,
@@ -91,6 +92,12 @@ impl Binder<'_> {
         }
     }
 
+    /// The type of values that is meant: that below a domain.
+    pub(crate) fn value_type_of(&mut self, data_type: &DataType) -> SqlResult<TypeReference> {
+        let of = self.type_of(data_type)?;
+        self.base_of(of)
+    }
+
     fn named_type(&mut self, parts: &[String], modifiers: &[String]) -> SqlResult<TypeReference> {
         let (schema, name) = match parts {
             [name] => (None, name),
@@ -107,6 +114,14 @@ impl Binder<'_> {
         {
             return with_modifiers(row.oid, modifiers);
         }
+        if schema == Some("pg_catalog")
+            && let Some(of) = of_stored_name(name)
+        {
+            return Ok(TypeReference::of(of));
+        }
+        if let Some(found) = self.user_type(schema, name)? {
+            return Ok(found);
+        }
         match self.definitions.relation(schema, name)? {
             Some(Definition::Table(table)) => {
                 Ok(TypeReference::of(super::types::ROW_TYPE_OFFSET + table.oid))
@@ -117,6 +132,26 @@ impl Binder<'_> {
                 Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{written}\" does not exist")))
             }
         }
+    }
+
+    /// A type that users have made.
+    fn user_type(&mut self, schema: Option<&str>, name: &str) -> SqlResult<Option<TypeReference>> {
+        let mut found = None;
+        if let (None, Some(path)) = (schema, self.search_path.clone()) {
+            for schema in path.iter().filter(|schema| *schema != "pg_catalog") {
+                found = found.map_or_else(
+                    || self.definitions.user_type(Some(schema), name),
+                    |found| Ok(Some(found)),
+                )?;
+            }
+        }
+        if found.is_none() {
+            found = self.definitions.user_type(schema, name)?;
+        }
+        Ok(found.map(|found| {
+            self.used_types.push(found.oid);
+            TypeReference::of(found.oid)
+        }))
     }
 
     /// The columns of the row type of a table: names and types.

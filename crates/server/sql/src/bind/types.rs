@@ -1,6 +1,7 @@
 //! What is asked of types while statements are bound.
 
 use seawall_values::system::{TypeRow, system};
+use seawall_values::user_types::{enum_array, enum_of_array, is_enum, is_user_type, marked_name};
 use seawall_values::{Oid, TypeReference, oid};
 
 use super::coerce::polymorphic_types;
@@ -23,6 +24,12 @@ pub(crate) fn category(oid: Oid) -> u8 {
     if is_row_type(oid) {
         return b'C';
     }
+    if is_enum(oid) {
+        return b'E';
+    }
+    if enum_of_array(oid).is_some() {
+        return b'A';
+    }
     type_row(oid).map_or(INVALID, |row| row.category)
 }
 
@@ -34,6 +41,9 @@ pub(crate) fn is_preferred(category_wanted: u8, oid: Oid) -> bool {
 pub(crate) fn element_of(oid: Oid) -> Option<Oid> {
     if is_row_array(oid) {
         return Some(oid - ROW_ARRAY_OFFSET + ROW_TYPE_OFFSET);
+    }
+    if let Some(element) = enum_of_array(oid) {
+        return Some(element);
     }
     let row = type_row(oid)?;
     let is_array = row.category == b'A' || oid == oid::RECORD_ARRAY;
@@ -53,7 +63,7 @@ pub(crate) fn array_of(oid: Oid) -> Option<Oid> {
     if is_row_type(oid) {
         return Some(oid - ROW_TYPE_OFFSET + ROW_ARRAY_OFFSET);
     }
-    type_row(oid).map(|row| row.array).filter(|array| *array != 0)
+    type_row(oid).map(|row| row.array).filter(|array| *array != 0).or_else(|| enum_array(oid))
 }
 
 /// Whether it is the row type of a table.
@@ -94,6 +104,9 @@ pub(crate) const ANYCOMPATIBLEMULTIRANGE: Oid = 4538;
 pub(crate) fn type_name(oid: Oid) -> String {
     if let Some(element) = element_of(oid) {
         return format!("{}[]", type_name(element));
+    }
+    if is_user_type(oid) {
+        return marked_name(oid);
     }
     let known = match oid {
         oid::BOOL => "boolean",

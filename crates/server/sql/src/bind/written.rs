@@ -3,9 +3,11 @@
 //! A text that is bound again gives the same expression: casts that nobody wrote are written, and relations are numbers.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use seawall_values::system::system;
-use seawall_values::{Datum, Oid, Settings, SqlError, SqlResult, TypeReference, oid, text_form};
+use seawall_values::user_types::{PLACE_MARK, is_user_type, stored_name};
+use seawall_values::{Array, Datum, Oid, Settings, SqlError, SqlResult, TypeReference, oid, text_form};
 
 use super::types::{quoted, type_name};
 use crate::algebra::{Call, ColumnId, Expression, ExpressionKind as Kind, RowOrder, Subscript, Written};
@@ -105,7 +107,7 @@ impl Writer<'_> {
 
     fn cast(&mut self, inner: &Expression, of: TypeReference) -> SqlResult<()> {
         self.around("(", inner, ")::")?;
-        let name = system_type(of.oid, Some(of.modifier)).unwrap_or_else(|| type_name(of.oid));
+        let name = written_type(of);
         self.out.push_str(&name);
         Ok(())
     }
@@ -138,7 +140,7 @@ impl Writer<'_> {
                 self.list(elements)?;
                 self.out.push(']');
                 if elements.is_empty() {
-                    let name = type_name(of.oid);
+                    let name = written_type(of);
                     let result = write!(self.out, "::{name}");
                     debug_assert!(result.is_ok(), "a string takes any text");
                 }
@@ -168,6 +170,7 @@ impl Writer<'_> {
             }
             Kind::ConvertByText(inner) | Kind::Relabel(inner) => self.cast(inner, of),
             Kind::ConvertElements { array, .. } => self.cast(array, of),
+            Kind::CheckDomain(check) => self.cast(&check.value, TypeReference::of(check.domain)),
             Kind::Assign { .. } => unwritten("an assignment to a part of a value"),
             Kind::Field(..) | Kind::WholeRow(..) => unwritten("a field of a row"),
             Kind::Subquery(_) => unwritten("a subquery"),
@@ -256,6 +259,9 @@ impl Writer<'_> {
                 return Ok(());
             }
             (oid::REGCLASS, Datum::Oid(relation)) => relation.to_string(),
+            (of, value) if is_user_type(of) => {
+                text_form::text_of(oid::TEXT_ARRAY, &with_places(value), self.settings)?
+            }
             _ => text_form::text_of(of.oid, value, self.settings)?,
         };
         let is_plain_number = match of.oid {
@@ -275,10 +281,31 @@ impl Writer<'_> {
     }
 
     fn constant_type(&mut self, of: TypeReference) -> SqlResult<()> {
-        let name = system_type(of.oid, Some(of.modifier)).unwrap_or_else(|| type_name(of.oid));
+        let name = written_type(of);
         self.out.push_str("::");
         self.out.push_str(&name);
         Ok(())
+    }
+}
+
+/// The name of a type, by which it is found for ever.
+fn written_type(of: TypeReference) -> String {
+    if is_user_type(of.oid) {
+        return stored_name(of.oid);
+    }
+    system_type(of.oid, Some(of.modifier)).unwrap_or_else(|| type_name(of.oid))
+}
+
+/// A value of an enum, or an array of such, with marked places: its labels may be renamed.
+fn with_places(value: &Datum) -> Datum {
+    match value {
+        Datum::Int8(place) => Datum::text(format!("{PLACE_MARK}{place}")),
+        Datum::Array(array) => {
+            let values = array.values.iter().map(with_places).collect();
+            let dimensions = array.dimensions.clone();
+            Datum::Array(Arc::new(Array { element: oid::TEXT, dimensions, values }))
+        }
+        other => other.clone(),
     }
 }
 

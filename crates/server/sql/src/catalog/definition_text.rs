@@ -1,10 +1,12 @@
 //! Types, indexes and constraints as text of SQL, in PostgreSQL's words.
 
 use seawall_values::system::system;
+use seawall_values::user_types::{PLACE_MARK, VALUE, enum_of_array, is_user_type};
 use seawall_values::{Oid, SqlResult, TypeReference, oid};
 
 use super::names::{quoted, relation_text, type_text};
 use super::source::Source;
+use crate::schema::user_type::{DomainCheck, UserTypeKind};
 use crate::schema::{
     Constraint, ConstraintKind, Definition, ForeignKey, Index, IndexKey, IndexedValue, ReferentialAction,
     Table,
@@ -171,7 +173,91 @@ pub fn with_relation_names(source: &mut dyn Source, text: &str) -> SqlResult<Str
         rest = &rest[end + CAST.len()..];
     }
     shown.push_str(rest);
+    with_type_names(source, &shown)
+}
+
+/// An expression with names in the place of the numbers that stand for types of users, and labels in that of places: `'sad'::mood`.
+fn with_type_names(source: &mut dyn Source, text: &str) -> SqlResult<String> {
+    const CAST: &str = "::pg_catalog.\"";
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(CAST) {
+        let after = &rest[at + CAST.len()..];
+        let end = after.find('"').unwrap_or(after.len());
+        match after[..end].parse().ok().filter(|of| is_user_type(*of)) {
+            Some(of) => {
+                let value = with_labels(source, &rest[..at], of)?;
+                shown.push_str(&value);
+                shown.push_str("::");
+                shown.push_str(&type_text(source, of, None)?);
+            }
+            None => shown.push_str(&rest[..at + CAST.len() + end + 1]),
+        }
+        rest = after.get(end + 1..).unwrap_or("");
+    }
+    shown.push_str(rest);
     Ok(shown)
+}
+
+/// The text before the cast to an enum, in which places of labels are marked.
+fn with_labels(source: &mut dyn Source, text: &str, of: Oid) -> SqlResult<String> {
+    let Some((before, value)) = text.rsplit_once('\'').and_then(|(front, _)| {
+        let begin = front.rfind('\'')? + 1;
+        Some((&text[..begin], &front[begin..]))
+    }) else {
+        return Ok(text.to_owned());
+    };
+    if !value.contains(PLACE_MARK) {
+        return Ok(text.to_owned());
+    }
+    let element = enum_of_array(of).unwrap_or(of);
+    let types = source.user_types()?;
+    let labels = match types.iter().find(|known| known.oid == element).map(|known| &known.kind) {
+        Some(UserTypeKind::Enum(labels)) => labels.as_slice(),
+        _ => &[],
+    };
+    let mut shown = before.to_owned();
+    let mut parts = value.split(PLACE_MARK);
+    shown.push_str(parts.next().unwrap_or(""));
+    for part in parts {
+        let digits =
+            part.find(|letter: char| !letter.is_ascii_digit() && letter != '-').unwrap_or(part.len());
+        let label = part[..digits].parse().ok().and_then(|place: i64| {
+            labels.iter().find(|label| label.place == place).map(|label| label.text.replace('\'', "''"))
+        });
+        shown.push_str(&label.unwrap_or_default());
+        shown.push_str(&part[digits..]);
+    }
+    shown.push('\'');
+    Ok(shown)
+}
+
+/// A condition of a domain, with `VALUE` as PostgreSQL writes it.
+pub(super) fn domain_condition(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '\'' | '"' => rest[1..].find(first).map_or(rest.len(), |end| end + 2),
+            letter if letter.is_alphanumeric() || letter == '_' => {
+                rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len())
+            }
+            other => other.len_utf8(),
+        };
+        let (word, after) = rest.split_at(length);
+        shown.push_str(if word == VALUE { "VALUE" } else { word });
+        rest = after;
+    }
+    shown
+}
+
+/// A condition of a domain as `ALTER DOMAIN .. ADD` takes it.
+///
+/// # Errors
+/// What the source says.
+pub fn domain_check(source: &mut dyn Source, check: &DomainCheck, style: Style) -> SqlResult<String> {
+    let condition = domain_condition(expression(&check.condition, style));
+    let not_valid = if check.is_validated { "" } else { " NOT VALID" };
+    with_type_names(source, &format!("CHECK ({condition}){not_valid}"))
 }
 
 fn column_list(table: &Table, positions: &[usize]) -> String {
@@ -232,7 +318,7 @@ pub fn index(source: &mut dyn Source, table: &Table, index: &Index, style: Style
     if let Some(predicate) = &index.predicate {
         text += &format!(" WHERE {}", expression(predicate, style));
     }
-    Ok(text)
+    with_type_names(source, &text)
 }
 
 /// The name of a table, with its schema unless that is left out for people.
@@ -273,7 +359,7 @@ pub fn constraint(
     if !constraint.is_validated {
         text += " NOT VALID";
     }
-    Ok(text)
+    with_type_names(source, &text)
 }
 
 fn unique(table: &Table, index: &Index) -> String {

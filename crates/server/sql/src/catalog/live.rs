@@ -55,6 +55,15 @@ pub(super) enum Live {
         /// Whether system relations, too, are made here: they are not among the initial rows.
         has_system: bool,
     },
+    /// For each table and view, of which a column has this number; the rest at once.
+    Both {
+        /// The maker for one.
+        each: MakeEach,
+        /// Columns with the number of the definition.
+        numbers: &'static [usize],
+        /// The maker of the rest.
+        once: MakeOnce,
+    },
     /// All at once.
     Once(MakeOnce),
 }

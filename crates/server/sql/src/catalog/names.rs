@@ -2,6 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use seawall_values::system::system;
+use seawall_values::user_types::{enum_of_array, is_user_type};
 use seawall_values::{Datum, Oid, SqlResult};
 
 use super::definition_text::system_type;
@@ -11,6 +12,7 @@ use super::source::{Role, Source};
 use super::{heading, relation, relation_named};
 use crate::schema::Definition;
 use crate::schema::privilege::Rights;
+use crate::schema::user_type::UserType;
 
 /// The schemas and roles at the time when a scan began.
 #[derive(Debug)]
@@ -281,6 +283,9 @@ pub fn type_text(source: &mut dyn Source, of: Oid, modifier: Option<i32>) -> Sql
         let is_hidden = !source.asker().search_path.contains(&PG_CATALOG);
         return Ok(if is_hidden && is_named_plainly(of) { format!("pg_catalog.{text}") } else { text });
     }
+    if is_user_type(of) {
+        return user_type_text(source, of);
+    }
     if let Some((relation, is_array)) = relation_of_type(of) {
         let text = relation_text(source, relation)?;
         return Ok(if is_array { text + "[]" } else { text });
@@ -291,6 +296,27 @@ pub fn type_text(source: &mut dyn Source, of: Oid, modifier: Option<i32>) -> Sql
     }
     let is_visible = source.asker().search_path.contains(&row.namespace);
     qualified(source, row.namespace, &row.name, is_visible)
+}
+
+/// A type that users have made.
+fn user_type_text(source: &mut dyn Source, of: Oid) -> SqlResult<String> {
+    let (element, brackets) = enum_of_array(of).map_or((of, ""), |element| (element, "[]"));
+    let all = source.user_types()?;
+    let Some(found) = all.iter().find(|known| known.oid == element) else { return Ok("???".to_owned()) };
+    let is_visible = is_type_visible(source, &all, found);
+    Ok(qualified(source, found.namespace, &found.name, is_visible)? + brackets)
+}
+
+/// Whether a type that users have made is found by its name alone.
+pub(super) fn is_type_visible(source: &mut dyn Source, all: &[UserType], found: &UserType) -> bool {
+    let place = |known: &UserType| {
+        source.asker().search_path.iter().position(|namespace| *namespace == known.namespace)
+    };
+    let first = all
+        .iter()
+        .filter(|known| known.name == found.name && place(known).is_some())
+        .min_by_key(|known| place(known));
+    first.is_some_and(|first| first.oid == found.oid)
 }
 
 /// Whether a type has no name of its own in SQL's grammar, such as `integer`.

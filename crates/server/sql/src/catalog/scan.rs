@@ -27,6 +27,7 @@ pub struct Scan {
     initial: &'static [Vec<Datum>],
     live: Option<&'static Live>,
     next: Next,
+    has_rest_made: bool,
     names: Option<Names>,
     ready: VecDeque<Vec<Datum>>,
 }
@@ -42,6 +43,8 @@ enum Next {
     Numbered(Oid),
     /// The relations with this name.
     Named(String),
+    /// What is made once.
+    Rest,
     /// None.
     Done,
 }
@@ -77,6 +80,7 @@ impl Scan {
             next: if is_never { Next::Done } else { first(live, filter) },
             filter: filter.to_vec(),
             live,
+            has_rest_made: is_never,
             names: None,
             ready: VecDeque::new(),
         })
@@ -139,14 +143,23 @@ impl Scan {
                 make(source, names, &mut self.ready)?;
                 return Ok(true);
             }
-            Live::Each { .. } => {
+            Live::Both { once, .. } if matches!(self.next, Next::Rest) => {
+                self.next = Next::Done;
                 let names = Self::names(&mut self.names, source)?;
-                if !self.next.take(source, names, &mut definitions)? {
+                once(source, names, &mut self.ready)?;
+                return Ok(true);
+            }
+            Live::Each { .. } | Live::Both { .. } => {
+                let names = Self::names(&mut self.names, source)?;
+                let has_more = self.next.take(source, names, &mut definitions)?;
+                if matches!((live, &self.next), (Live::Both { .. }, Next::Done)) && !self.has_rest_made {
+                    (self.next, self.has_rest_made) = (Next::Rest, true);
+                } else if !has_more {
                     return Ok(false);
                 }
             }
         }
-        let Live::Each { make, .. } = live else { return Ok(false) };
+        let (Live::Each { make, .. } | Live::Both { each: make, .. }) = live else { return Ok(false) };
         let names = Self::names(&mut self.names, source)?;
         for definition in &definitions {
             make(definition, source, names, &mut self.ready)?;
@@ -196,7 +209,11 @@ fn renamed(item: &Datum, owner: &str) -> Datum {
 
 /// What a scan begins with: a filter on a number or a name of a relation saves reading the others.
 fn first(live: Option<&Live>, filter: &[(usize, Datum)]) -> Next {
-    let Some(Live::Each { numbers, names, has_system, .. }) = live else { return Next::After(0) };
+    let (numbers, names, has_system) = match live {
+        Some(Live::Each { numbers, names, has_system, .. }) => (*numbers, *names, *has_system),
+        Some(Live::Both { numbers, .. }) => (*numbers, &[][..], false),
+        Some(Live::Once(_)) | None => return Next::After(0),
+    };
     for (column, value) in filter {
         match value {
             Datum::Oid(number) if numbers.contains(column) => {
@@ -206,7 +223,7 @@ fn first(live: Option<&Live>, filter: &[(usize, Datum)]) -> Next {
             _ => {}
         }
     }
-    if *has_system { Next::System(0) } else { Next::After(0) }
+    if has_system { Next::System(0) } else { Next::After(0) }
 }
 
 impl Next {
@@ -242,7 +259,7 @@ impl Next {
                     into.extend(source.definition_named(namespace, &name)?.map(with_table));
                 }
             }
-            Next::Done => return Ok(false),
+            Next::Rest | Next::Done => return Ok(false),
         }
         Ok(true)
     }

@@ -9,6 +9,7 @@ use seawall_values::{Oid, SqlResult};
 use crate::monitor::Monitor;
 use crate::schema::privilege::AccessList;
 use crate::schema::statistics::TableStatistics;
+use crate::schema::user_type::UserType;
 use crate::schema::{Definition, Table};
 
 /// A schema of the database.
@@ -305,6 +306,14 @@ pub trait Source {
     /// # Errors
     /// What the engine says.
     fn definition_named(&mut self, namespace: Oid, name: &str) -> SqlResult<Option<Definition>>;
+
+    /// The types that users have made.
+    ///
+    /// # Errors
+    /// What the source says.
+    fn user_types(&mut self) -> SqlResult<Vec<UserType>> {
+        Ok(Vec::new())
+    }
 
     /// All schemas but those of the system: `public` is one of them.
     ///

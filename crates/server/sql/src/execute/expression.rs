@@ -12,6 +12,7 @@ mod assignment;
 mod call;
 mod case;
 mod comparison;
+mod domain;
 mod row;
 mod scalar_array;
 
@@ -23,6 +24,7 @@ pub(crate) use assignment::Assignment;
 pub(crate) use call::{Binary, BinaryMeans, FunctionCall, SessionCall};
 pub(crate) use case::Case;
 pub(crate) use comparison::{Comparison, Operator, comparison_of};
+pub(crate) use domain::DomainCheck;
 pub(crate) use row::{RowCompare, RowConstructor};
 pub(crate) use scalar_array::{InSet, ScalarArray};
 
@@ -66,6 +68,7 @@ pub(crate) enum Expression {
     Relabel(Box<Expression>, Oid),
     ConvertByText(Box<Conversion>),
     ConvertElements(Box<ConvertElements>),
+    CheckDomain(Box<DomainCheck>),
     /// A subquery, by its number.
     Subquery(usize),
     NextValue(Oid, Oid),
@@ -166,6 +169,7 @@ impl Expression {
             Expression::Relabel(value, to) => Ok(value.evaluate(context)?.relabeled(*to)),
             Expression::ConvertByText(conversion) => conversion.evaluate(context),
             Expression::ConvertElements(conversion) => conversion.evaluate(context),
+            Expression::CheckDomain(check) => check.evaluate(context),
             Expression::Subquery(number) => subquery::evaluate(*number, context),
             Expression::NextValue(sequence, of) => call::next_value(*sequence, *of, context),
         }

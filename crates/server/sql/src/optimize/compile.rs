@@ -12,8 +12,8 @@ use super::walk::{Columns, free, made, used};
 use crate::algebra::{Call, Expression as Algebra, ExpressionKind, Subquery, SubqueryKind};
 use crate::execute::expression::{
     Arithmetic, ArrayConstructor, Assignment, Binary, BinaryMeans, Case, Comparison, Conversion,
-    ConvertElements, Expression, FunctionCall, InSet, IntegerOperator, Operator, Pair, RowCompare,
-    RowConstructor, ScalarArray, SessionCall, SubscriptPart, Subscripts, comparison_of,
+    ConvertElements, DomainCheck, Expression, FunctionCall, InSet, IntegerOperator, Operator, Pair,
+    RowCompare, RowConstructor, ScalarArray, SessionCall, SubscriptPart, Subscripts, comparison_of,
 };
 use crate::execute::plan::{SubqueryPlan, SubqueryPlanKind};
 use crate::execute::{Groups, is_padded};
@@ -163,6 +163,20 @@ impl Planner<'_> {
                     slot: self.slot(*element),
                     element: converted.of.oid,
                     converted: self.expression(converted)?,
+                }))
+            }
+            ExpressionKind::CheckDomain(check) => {
+                let mut checks = Vec::with_capacity(check.checks.len());
+                let slot = self.slot(check.column);
+                for (name, condition) in &check.checks {
+                    checks.push((name.clone(), self.expression(condition)?));
+                }
+                Expression::CheckDomain(Box::new(DomainCheck {
+                    value: self.expression(&check.value)?,
+                    slot,
+                    name: check.name.clone(),
+                    is_not_null: check.is_not_null,
+                    checks,
                 }))
             }
             ExpressionKind::Subquery(subquery) => return self.subquery(subquery),

@@ -28,6 +28,12 @@ pub(crate) fn add_used(expression: &Expression, used: &mut Columns) {
             inner.remove(element);
             used.extend(inner);
         }
+        ExpressionKind::CheckDomain(check) => {
+            add_used(&check.value, used);
+            let mut inner = used_by_all(check.checks.iter().map(|(_, condition)| condition));
+            inner.remove(&check.column);
+            used.extend(inner);
+        }
         _ => operands(expression, &mut |operand| add_used(operand, used)),
     }
 }

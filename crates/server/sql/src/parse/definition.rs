@@ -4,6 +4,7 @@ mod alter;
 mod column;
 mod comment;
 mod constraint;
+mod domain;
 mod drop;
 mod drop_absent;
 mod grant;
@@ -12,6 +13,7 @@ mod role;
 mod schema;
 mod sequence;
 mod table;
+mod user_type;
 mod view;
 
 use seawall_values::{SqlError, SqlResult, SqlState};
@@ -69,6 +71,12 @@ fn create(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     }
     if reader.take_word("schema") {
         return schema::create(reader);
+    }
+    if reader.take_word("type") {
+        return user_type::create(reader);
+    }
+    if reader.take_word("domain") {
+        return domain::create(reader);
     }
     match reader.take_one_of(&["role", "user", "group"]) {
         Some("user") if reader.is_word("mapping") => Err(SqlError::unsupported("CREATE USER MAPPING")),

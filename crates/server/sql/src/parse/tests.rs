@@ -162,7 +162,7 @@ fn what_seawall_lacks_is_refused_by_name() {
     let refused = [
         ("CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "CREATE FUNCTION"),
         ("CREATE TRIGGER x AFTER INSERT ON t EXECUTE FUNCTION f()", "CREATE TRIGGER"),
-        ("CREATE TYPE mood AS ENUM ('sad')", "CREATE TYPE"),
+        ("CREATE TYPE pair AS (a int)", "CREATE TYPE of a composite type"),
         ("CREATE DATABASE d", "CREATE DATABASE"),
         ("CREATE MATERIALIZED VIEW v AS SELECT 1", "CREATE MATERIALIZED VIEW"),
         ("CREATE EXTENSION IF NOT EXISTS x", "CREATE EXTENSION"),

@@ -5,7 +5,7 @@
 //! what has to be looked at or written again in rows that are there.
 //!
 //! * `requests`: what a statement asks for. `names`: names that PostgreSQL would choose.
-//! * `table`, `index`, `foreign_key`, `view`, `sequence`, `namespace`, `role`: objects are made and changed.
+//! * `table`, `index`, `foreign_key`, `view`, `sequence`, `user_type`, `domain`, `namespace`, `role`: objects are made and changed.
 //! * `alter`: `ALTER TABLE`; `alter_column`, `column_type`, `identity`, `alter_constraint`, `relation`: its actions. `rewrite`: rows are
 //!   written again. `expression_text`: names of columns in expressions.
 //! * `privileges`: `GRANT`, `REVOKE`, and who may make what where. `owned`: `DROP OWNED`, `REASSIGN OWNED`.
@@ -20,6 +20,7 @@ mod alter_constraint;
 mod column_type;
 mod comment;
 mod dependents;
+mod domain;
 mod drop;
 mod expression_text;
 mod foreign_key;
@@ -36,6 +37,7 @@ mod role;
 mod sequence;
 mod table;
 mod truncate;
+mod user_type;
 mod view;
 
 use std::sync::Arc;

@@ -17,6 +17,7 @@ mod objects;
 mod rows;
 mod source;
 mod statistics;
+mod user_types;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -102,6 +102,7 @@ impl SqlDatabase {
             storage: StorageSession::new(locks.clone()),
             expressions: super::stored::StoredExpressions::default(),
             path: None,
+            types_seen: None,
             statements: FxHashMap::default(),
             portals: FxHashMap::default(),
             notices: Vec::new(),

@@ -1,16 +1,18 @@
 //! Definitions: `CREATE`, `ALTER`, `DROP`, `TRUNCATE` and their like. Names, types and expressions are bound here; `schema::define` does
 //! the rest.
 //!
-//! * here: relations in general, and what needs no binding. `table`: columns and constraints. `like`, `on_commit`: parts of `CREATE TABLE`. `alter`: `ALTER`. `index`, `view`, `role`, `privileges`. `absent`: `DROP` of what there is none of.
+//! * here: relations in general, and what needs no binding. `table`: columns and constraints. `like`, `on_commit`: parts of `CREATE TABLE`. `alter`: `ALTER`. `index`, `view`, `user_type`, `role`, `privileges`. `absent`: `DROP` of what there is none of.
 
 mod absent;
 mod alter;
+mod domain;
 mod index;
 mod like;
 pub(super) mod on_commit;
 mod privileges;
 mod role;
 mod table;
+mod user_type;
 mod view;
 
 use std::sync::Arc;
@@ -75,7 +77,8 @@ impl Session {
         })?;
         self.notices.extend(notices);
         self.path = None;
-        result
+        let types = self.settings.values();
+        result.map_err(|error| types.types.name_in(error))
     }
 
     fn run_definition(&mut self, text: &Text, definition: &Written) -> SqlResult<Option<String>> {
@@ -117,6 +120,12 @@ impl Session {
                 self.with_definer(|definer| definer.grant_roles(&roles, &members, *is_admin))?;
             }
             Written::ChangePrivileges(change) => self.change_privileges(change)?,
+            Written::CreateEnum { name, labels } => self.create_enum(name, labels)?,
+            Written::CreateDomain(create) => self.create_domain(text, create)?,
+            Written::AlterType(alter) => self.alter_type(alter)?,
+            Written::DropTypes { is_domain, names, if_exists, behavior } => {
+                self.drop_types(names, *is_domain, *if_exists, *behavior)?;
+            }
             Written::DropAbsent(drop) => self.drop_absent(text, drop)?,
             Written::DropOwned { owners, behavior } => {
                 let owners = self.role_numbers(owners)?;
@@ -200,7 +209,7 @@ impl Session {
     ) -> SqlResult<SequenceOptions> {
         let of = match &clauses.of {
             None => None,
-            Some(of) => Some(self.bind_with(text, &[], |binder| binder.type_of(of))?.oid),
+            Some(of) => Some(self.bind_with(text, &[], |binder| binder.value_type_of(of))?.oid),
         };
         let owned_by = match &clauses.owned_by {
             None => None,
@@ -322,6 +331,7 @@ impl Session {
                 // The table comes second in the statement.
                 Commented::Constraint(self.relation_number(name)?, table.clone())
             }
+            CommentedObject::Type(name, is_domain) => Commented::Type(name.relation(), *is_domain),
             CommentedObject::Schema(name) => {
                 Commented::Namespace(self.with_definer(|definer| definer.namespace_named(name))?)
             }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use seawall_values::user_types::is_enum;
 use seawall_values::{
     Datum, Oid, Settings, SqlError, SqlResult, SqlState, TypeReference, binary_form, text_form,
 };
@@ -16,7 +17,11 @@ const NULL_LENGTH: i32 = -1;
 
 /// `pg_type.typlen`.
 pub(crate) fn type_length(of: Oid) -> i16 {
-    crate::bind::types::type_row(of).map_or(-1, |row| row.length)
+    match crate::bind::types::type_row(of) {
+        Some(row) => row.length,
+        None if is_enum(of) => 4,
+        None => -1,
+    }
 }
 
 /// The form of a value in a message.

@@ -50,8 +50,33 @@ impl Session {
     /// Begins the statement under way: all that it reads is as of one moment. For plans: that moment.
     pub(super) fn begin_statement(&mut self) -> SqlResult<Lsn> {
         let lsn = self.engine_transaction()?.begin_statement().sql()?;
+        self.see_types()?;
         self.settings.begin_statement((self.settings.values().clock)());
         Ok(lsn)
+    }
+
+    /// Takes over the types that the transaction sees, if they may have changed.
+    fn see_types(&mut self) -> SqlResult<()> {
+        let changes_definitions = self.open.as_ref().is_some_and(|open| open.changes_definitions);
+        let version = self.settings.version();
+        if let Some((known, at, types)) = &self.types_seen
+            && !changes_definitions
+            && *known == version
+            && self.database.store.definitions_changed_at() <= *at
+        {
+            // A rollback may have brought back older settings.
+            self.settings.set_types(types);
+            return Ok(());
+        }
+        let path = self.search_path()?;
+        let database = Arc::clone(&self.database);
+        let transaction = self.engine_transaction()?;
+        let at = transaction.begin_statement().sql()?;
+        let types = database.store.types_seen(transaction, &path)?;
+        let types = Arc::new(types);
+        self.settings.set_types(&types);
+        self.types_seen = (!changes_definitions).then_some((version, at, types));
+        Ok(())
     }
 
     /// Where names are looked up in this transaction.
@@ -130,13 +155,14 @@ impl Session {
         parameters: &[Oid],
         body: impl FnOnce(&mut Binder<'_>) -> SqlResult<T>,
     ) -> SqlResult<T> {
+        self.see_types()?;
         let path = self.search_path()?;
         let values = self.settings.values();
         let database = Arc::clone(&self.database);
         let transaction = self.engine_transaction()?;
         let mut reader = SchemaReader { store: &database.store, transaction, path: &path };
         let mut binder = Binder::new(&mut reader, &values, text, parameters);
-        body(&mut binder)
+        body(&mut binder).map_err(|error| values.types.name_in(error))
     }
 
     pub(super) fn planned(&mut self, query: &Query, as_of: Lsn) -> SqlResult<Planned> {

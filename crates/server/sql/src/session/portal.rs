@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use seawall_types::Lsn;
+use seawall_values::user_types::is_user_type;
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, oid};
 
 use super::cursor::Place;
@@ -332,6 +333,10 @@ impl Session {
         if !portal.is_empty() && self.portals.contains_key(portal) {
             let message = format!("cursor \"{portal}\" already exists");
             return Err(SqlError::new(SqlState::DUPLICATE_CURSOR, message));
+        }
+        if prepared.parameters.iter().any(|of| is_user_type(*of)) {
+            // Their labels may have changed since the last statement.
+            self.begin_statement()?;
         }
         let settings = self.settings.values();
         let mut parameters = Vec::with_capacity(values.len());

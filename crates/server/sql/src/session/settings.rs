@@ -29,6 +29,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use seawall_io::{Clock, SystemClock};
+use seawall_values::user_types::UserTypes;
 use seawall_values::{Settings, SqlError, SqlResult, SqlState};
 
 use super::Timeouts;
@@ -536,6 +537,13 @@ impl SessionSettings {
     /// What functions of types depend on.
     pub(crate) fn values(&self) -> Arc<Settings> {
         Arc::clone(&self.effective.values)
+    }
+
+    /// The types that users have made, as statements see them from now on.
+    pub(crate) fn set_types(&mut self, types: &Arc<UserTypes>) {
+        if !Arc::ptr_eq(&self.effective.values.types, types) {
+            Arc::make_mut(&mut self.effective.values).types = Arc::clone(types);
+        }
     }
 
     /// A transaction begins: microseconds since 2000-01-01 UTC.

@@ -249,7 +249,7 @@ impl Session {
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
         }
         let types: Vec<_> = self.bind_with(text, &[], |binder| {
-            types.iter().map(|of| binder.type_of(of).map(|of| of.oid)).collect::<SqlResult<_>>()
+            types.iter().map(|of| binder.value_type_of(of).map(|of| of.oid)).collect::<SqlResult<_>>()
         })?;
         let statement = Some(Statement::Dml(statement.clone()));
         let parsed = super::portal::ParsedStatement::new(text.clone(), statement);

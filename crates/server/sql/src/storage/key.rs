@@ -10,7 +10,8 @@ use num_bigint::Sign;
 use seawall_codec::key::{Key, KeyError};
 use seawall_codec::sort_key::{self, Decimal, Nulls, PartOrder, PartReader};
 use seawall_values::datum::{Jsonb, Numeric};
-use seawall_values::{Array, Datum, Interval, Record, SqlError, SqlResult, SqlState};
+use seawall_values::user_types::is_enum;
+use seawall_values::{Array, Datum, Interval, Oid, Record, SqlError, SqlResult, SqlState};
 
 use crate::storage::kind::Kind;
 use crate::storage::value::damaged;
@@ -159,8 +160,12 @@ pub(crate) fn converted(kind: Kind, value: &Datum) -> Option<Datum> {
     }
 }
 
-/// Whether values of one kind can refer to those of another.
-pub(crate) fn can_refer(from: Kind, to: Kind) -> bool {
+/// Whether values of one type can refer to those of another.
+pub(crate) fn can_refer(from: Oid, to: Oid) -> bool {
+    if is_enum(from) || is_enum(to) {
+        return from == to;
+    }
+    let (from, to) = (Kind::of(from), Kind::of(to));
     let group = |kind: Kind| match kind {
         Kind::Int2 | Kind::Int4 | Kind::Int8 => 1,
         Kind::Text | Kind::PaddedText => 2,

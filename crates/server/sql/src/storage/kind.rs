@@ -1,5 +1,6 @@
 //! How values of a type are stored: types with one representation in `Datum` share a kind.
 
+use seawall_values::user_types::is_enum;
 use seawall_values::{Oid, oid};
 
 /// A way to store values.
@@ -85,6 +86,8 @@ impl Kind {
             oid::BIT | oid::VARBIT => Kind::Bits,
             oid::PG_LSN | oid::XID8 => Kind::Unsigned8,
             oid::TID => Kind::Tid,
+            // Its place in the order.
+            _ if is_enum(of) => Kind::Int8,
             _ => Kind::Tagged,
         }
     }

@@ -260,6 +260,7 @@ pub(crate) fn column(name: &str, of: Oid) -> NewColumn {
         is_serial: false,
         generated: None,
         missing: None,
+        domain: 0,
     }
 }
 

@@ -97,6 +97,7 @@ pub(crate) fn table(number: Oid, columns: usize, keys: usize) -> Arc<Table> {
         missing: Datum::Null,
         is_dropped: false,
         sequence: 0,
+        domain: 0,
     };
     let key = |column| KeyColumn { column, is_descending: false, is_nulls_first: false };
     Arc::new(Table {

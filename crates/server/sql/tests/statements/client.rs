@@ -104,6 +104,15 @@ impl TestDatabase {
         self.connect_as(0)
     }
 
+    /// Closes the database, and opens it again: all sessions have ended.
+    pub(crate) fn reopened(self) -> TestDatabase {
+        let TestDatabase { database, _directory } = self;
+        let database = Arc::into_inner(database).expect("sessions have ended");
+        drop(database);
+        let engine = Database::open(_directory.path(), Options::default()).expect("a database");
+        TestDatabase { database: SqlDatabase::new(engine).expect("SQL"), _directory }
+    }
+
     /// A session with a number.
     pub(crate) fn connect_as(&self, process_id: i32) -> Client {
         self.connect_by("postgres", process_id)

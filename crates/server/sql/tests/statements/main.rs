@@ -2,6 +2,7 @@
 
 mod client;
 mod observed;
+mod user_types;
 
 use client::{Received, TestDatabase};
 
@@ -44,12 +45,14 @@ macro_rules! recorded {
 }
 
 recorded! {
+    applications,
     changes,
     check_option,
     cursors,
     definitions,
     drivers,
     elements,
+    enums,
     equivalents,
     expressions,
     grouping,

@@ -8,6 +8,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::oid::{self, Oid};
 use crate::settings::{DateStyle, Settings};
 use crate::text_form;
+use crate::user_types::is_enum;
 
 /// Whether elements stand in lines of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,7 @@ pub fn append_json(
         Datum::Null => output.push_str("null"),
         Datum::Bool(true) => output.push_str("true"),
         Datum::Bool(false) => output.push_str("false"),
+        Datum::Int8(_) if is_enum(of) => escape_into(&plain_text(of, value, settings)?, output),
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => text_form::output(of, value, settings, output)?,
         Datum::Float4(_) | Datum::Float8(_) | Datum::Numeric(_) => {
             let start = output.len();
@@ -154,6 +156,7 @@ pub fn to_jsonb(of: Oid, value: &Datum, settings: &Settings) -> SqlResult<Jsonb>
     Ok(match value {
         Datum::Null => Jsonb::Null,
         Datum::Bool(value) => Jsonb::Bool(*value),
+        Datum::Int8(_) if is_enum(of) => Jsonb::String(checked_string(&plain_text(of, value, settings)?)?),
         Datum::Int2(_)
         | Datum::Int4(_)
         | Datum::Int8(_)

@@ -2,6 +2,7 @@
 
 use crate::oid::{self, Oid};
 use crate::system::{TypeRow, system};
+use crate::user_types;
 
 /// The name that SQL has for a type, as PostgreSQL's `format_type` shows it; `???` if there is no such type.
 pub fn type_name(of: Oid) -> &'static str {
@@ -42,13 +43,16 @@ pub fn array_element(of: Oid) -> Option<Oid> {
         oid::TEXT_ARRAY => Some(oid::TEXT),
         oid::INT4_ARRAY => Some(oid::INT4),
         oid::INT8_ARRAY => Some(oid::INT8),
-        _ => row(of).map(|row| row.element).filter(|element| *element != 0),
+        _ => row(of)
+            .map(|row| row.element)
+            .filter(|element| *element != 0)
+            .or_else(|| user_types::enum_of_array(of)),
     }
 }
 
 /// The type of arrays of a type.
 pub fn array_of(element: Oid) -> Option<Oid> {
-    row(element).map(|row| row.array).filter(|array| *array != 0)
+    row(element).map(|row| row.array).filter(|array| *array != 0).or_else(|| user_types::enum_array(element))
 }
 
 /// Whether a type is one that only parameters and results of functions have.

@@ -65,7 +65,7 @@ impl Binder<'_> {
             let has_value = values.iter().any(|(known, _)| *known == position);
             if has_value
                 || column.generated.is_some()
-                || (column.default.is_none() && column.identity.is_none())
+                || (column.default.is_none() && column.identity.is_none() && column.domain == 0)
             {
                 continue;
             }

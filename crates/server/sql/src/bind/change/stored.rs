@@ -56,11 +56,16 @@ impl Binder<'_> {
             let next = Expression { kind, of: TypeReference::of(oid::INT8), position: None };
             return self.assigned(column, next);
         }
-        let Some(text) = &column.default else {
-            let kind = ExpressionKind::Constant(Datum::Null);
-            return Ok(Expression { kind, of: column.of, position: None });
+        let default = match &column.default {
+            None => self.domain_default(column.domain)?,
+            text => text.clone(),
         };
-        let value = self.stored_expression(text, table, &[], Clause::Default)?;
+        let Some(text) = default else {
+            let kind = ExpressionKind::Constant(Datum::Null);
+            let null = Expression { kind, of: column.of, position: None };
+            return if column.domain == 0 { Ok(null) } else { self.assigned(column, null) };
+        };
+        let value = self.stored_expression(&text, table, &[], Clause::Default)?;
         self.assigned(column, value)
     }
 

@@ -119,7 +119,7 @@ impl Binder<'_> {
                 .collect();
             return match defined {
                 Some(defined) if !defined.is_empty() => {
-                    defined.into_iter().map(|(name, of)| Ok((name, self.type_of(of)?))).collect()
+                    defined.into_iter().map(|(name, of)| Ok((name, self.value_type_of(of)?))).collect()
                 }
                 _ => Err(SqlError::new(
                     SqlState::SYNTAX_ERROR,

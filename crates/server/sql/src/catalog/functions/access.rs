@@ -345,6 +345,9 @@ fn type_(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>> {
         Datum::Oid(oid) => *oid,
         _ => return Err(SqlError::internal("a type is neither a name nor a number")),
     };
+    if let Some(found) = source.user_types()?.iter().find(|known| known.oid == number) {
+        return Ok(Some(Owned::plain(found.owner, &["USAGE"])));
+    }
     let is_known =
         system().type_by_oid(number).is_some() || super::super::numbers::relation_of_type(number).is_some();
     Ok(is_known.then_some(Owned::plain(BOOTSTRAP_ROLE, &["USAGE"])))

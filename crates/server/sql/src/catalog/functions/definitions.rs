@@ -12,6 +12,7 @@ use super::super::source::Source;
 use super::references::relation_of_name;
 use super::{Table, boolean, integer, nothing, object, text};
 use crate::schema::Definition;
+use crate::schema::user_type::UserTypeKind;
 
 pub(super) const TABLE: Table = &[
     ("format_type", format_type),
@@ -89,6 +90,12 @@ fn initial_index(number: Oid, column: i64) -> Datum {
 fn constraint(source: &mut dyn Source, call: &Call<'_>, style: Style) -> SqlResult<Datum> {
     let number = object(call, 0)?;
     let Some(table) = source.table_of_constraint(number)? else {
+        for known in source.user_types()? {
+            let UserTypeKind::Domain(domain) = &known.kind else { continue };
+            if let Some(check) = domain.checks.iter().find(|check| check.oid == number) {
+                return definition_text::domain_check(source, check, style).map(Datum::text);
+            }
+        }
         return Ok(text_beside("pg_constraint", number, "_definition").map_or(Datum::Null, Datum::text));
     };
     match table.constraints.iter().find(|constraint| constraint.oid == number) {

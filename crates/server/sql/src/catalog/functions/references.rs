@@ -3,6 +3,7 @@
 
 use seawall_values::functions::Call;
 use seawall_values::system::{FunctionRow, OperatorRow, system};
+use seawall_values::user_types::enum_array;
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, oid};
 
 use super::super::initial::{initial_rows, value_of};
@@ -204,7 +205,7 @@ pub fn type_of_name(source: &mut dyn Source, text: &str) -> SqlResult<Oid> {
     match (system().type_by_oid(element), relation_of_type(element)) {
         (Some(row), _) if row.array != 0 => Ok(row.array),
         (_, Some((relation, false))) => Ok(row_array_type(relation)),
-        _ => Err(missing()),
+        _ => enum_array(element).ok_or_else(missing),
     }
 }
 
@@ -252,6 +253,19 @@ fn named_type(source: &mut dyn Source, words: &str) -> SqlResult<Option<Oid>> {
     for namespace in schemas(source, &name)? {
         if let Some(row) = system().type_in(namespace, &name.name) {
             return Ok(Some(row.oid));
+        }
+        let user_types = source.user_types()?;
+        let known = |name: &str| {
+            user_types
+                .iter()
+                .find(|known| known.namespace == namespace && known.name == name)
+                .map(|known| known.oid)
+        };
+        if let Some(of) = known(&name.name) {
+            return Ok(Some(of));
+        }
+        if let Some(of) = name.name.strip_prefix('_').and_then(known).and_then(enum_array) {
+            return Ok(Some(of));
         }
         let element = name.name.strip_prefix('_').filter(|_| namespace != PG_CATALOG);
         for (relation, of) in

@@ -1,10 +1,11 @@
 //! `pg_table_is_visible` and its kind: whether an object is found by its name alone.
 
 use seawall_values::functions::Call;
+use seawall_values::user_types::{enum_of_array, is_user_type};
 use seawall_values::{Datum, SqlResult};
 
 use super::super::initial::value_of;
-use super::super::names::{is_relation_visible, relation_numbered};
+use super::super::names::{is_relation_visible, is_type_visible, relation_numbered};
 use super::super::numbers::relation_of_type;
 use super::super::source::Source;
 use super::{Table, object};
@@ -34,7 +35,14 @@ fn relation(source: &mut dyn Source, oid: seawall_values::Oid) -> SqlResult<Datu
 }
 
 fn type_(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
-    match relation_of_type(object(call, 0)?) {
+    let of = object(call, 0)?;
+    if is_user_type(of) {
+        let all = source.user_types()?;
+        let element = enum_of_array(of).unwrap_or(of);
+        let Some(found) = all.iter().find(|known| known.oid == element) else { return Ok(Datum::Null) };
+        return Ok(Datum::Bool(is_type_visible(source, &all, found)));
+    }
+    match relation_of_type(of) {
         Some((table, _)) => relation(source, table),
         None => initial(source, call, "pg_type", "typnamespace"),
     }

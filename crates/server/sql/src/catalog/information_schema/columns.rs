@@ -1,6 +1,7 @@
 //! `columns`.
 
 use seawall_values::system::system;
+use seawall_values::user_types::enum_of_array;
 use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 
 use super::super::definition_text::{self, system_type};
@@ -15,6 +16,7 @@ use super::{
     TypeShape, character_length, datetime_precision, interval_fields, is_shown, numeric_precision,
     numeric_radix, numeric_scale, octet_length, yes_or_no,
 };
+use crate::schema::user_type::UserType;
 use crate::schema::{Column, Definition, Identity};
 
 pub(super) fn columns(
@@ -26,7 +28,8 @@ pub(super) fn columns(
     if !is_shown(definition, source, names)? {
         return Ok(());
     }
-    let writer = Writer { definition, names, is_updatable: !is_view(definition) };
+    let user_types = source.user_types()?;
+    let writer = Writer { definition, names, user_types, is_updatable: !is_view(definition) };
     match definition {
         Definition::Table(table) => {
             for (position, column) in
@@ -57,7 +60,7 @@ pub(super) fn columns(
 /// A column whose default names relations, and does not number them.
 fn with_names<'a>(source: &mut dyn Source, column: &'a Column) -> SqlResult<std::borrow::Cow<'a, Column>> {
     match &column.default {
-        Some(default) if default.contains("'::regclass") => {
+        Some(default) if default.contains("'::regclass") || default.contains("pg_catalog.") => {
             let default = Some(definition_text::with_relation_names(source, default)?);
             Ok(std::borrow::Cow::Owned(Column { default, ..column.clone() }))
         }
@@ -100,6 +103,7 @@ struct Shape<'a> {
 struct Writer<'a> {
     definition: &'a Definition,
     names: &'a Names,
+    user_types: Vec<UserType>,
     is_updatable: bool,
 }
 
@@ -146,6 +150,7 @@ impl Writer<'_> {
         let known = system().type_by_oid(of.oid);
         let data_type = match known {
             Some(row) if row.element != 0 && row.length == -1 => "ARRAY".to_owned(),
+            None if enum_of_array(of.oid).is_some() => "ARRAY".to_owned(),
             Some(row) if row.namespace == PG_CATALOG => system_type(of.oid, None).unwrap_or_default(),
             _ => "USER-DEFINED".to_owned(),
         };
@@ -167,8 +172,20 @@ impl Writer<'_> {
         self.push_collation(row, of.oid);
         row.extend(std::iter::repeat_n(Datum::Null, 3));
         row.push(name(&self.names.database));
-        row.push(name(known.map_or("", |known| self.names.namespace(known.namespace))));
-        row.push(name(known.map_or("", |known| &known.name)));
+        let (namespace, type_name) = match known {
+            Some(known) => (known.namespace, known.name.clone()),
+            None => self.user_type(of.oid).unwrap_or_default(),
+        };
+        row.push(name(self.names.namespace(namespace)));
+        row.push(name(&type_name));
+    }
+
+    /// The schema and the name of a type that users have made.
+    fn user_type(&self, of: Oid) -> Option<(Oid, String)> {
+        let element = enum_of_array(of);
+        let found = self.user_types.iter().find(|known| known.oid == element.unwrap_or(of))?;
+        let mark = if element.is_some() { "_" } else { "" };
+        Some((found.namespace, format!("{mark}{}", found.name)))
     }
 
     /// The collation, unless it is the default one.

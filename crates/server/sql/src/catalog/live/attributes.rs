@@ -1,6 +1,7 @@
 //! `pg_attribute`, `pg_attrdef`.
 
 use seawall_values::system::system;
+use seawall_values::user_types::{enum_of_array, is_enum};
 use seawall_values::{Datum, Oid, SqlResult, TypeReference, oid};
 
 use super::super::definition_text;
@@ -42,7 +43,9 @@ impl Attribute<'_> {
         let is_dropped = self.column.is_some_and(|column| column.is_dropped);
         let of = if is_dropped { 0 } else { self.of.oid };
         let typed = |column: &str| value_of("pg_type", self.known_type(), column);
-        let is_array = system().type_by_oid(of).is_some_and(|row| row.element != 0 && row.length == -1);
+        let is_array =
+            system().type_by_oid(self.known_type()).is_some_and(|row| row.element != 0 && row.length == -1)
+                || enum_of_array(of).is_some();
         let identity = match self.column.and_then(|column| column.identity) {
             Some(Identity::Always) => b'a',
             Some(Identity::ByDefault) => b'd',
@@ -84,7 +87,12 @@ impl Attribute<'_> {
 
     /// The type, or one with the same representation: rows of tables are like any record.
     fn known_type(&self) -> Oid {
-        if system().type_by_oid(self.of.oid).is_some() { self.of.oid } else { oid::RECORD }
+        match self.column.map_or(self.of.oid, |column| column.of.oid) {
+            of if system().type_by_oid(of).is_some() => of,
+            of if is_enum(of) => oid::ANYENUM,
+            of if enum_of_array(of).is_some() => oid::INT4_ARRAY,
+            _ => oid::RECORD,
+        }
     }
 }
 
@@ -110,7 +118,9 @@ fn pg_attribute(
                 } else {
                     column.name.clone()
                 };
-                push(table.oid, &name, column.of, number, Some(column));
+                let of = if column.domain == 0 { column.of.oid } else { column.domain };
+                let of = TypeReference { oid: of, modifier: column.of.modifier };
+                push(table.oid, &name, of, number, Some(column));
             }
             for (name, of, number) in SYSTEM_COLUMNS {
                 push(table.oid, name, TypeReference::of(of), number, None);

@@ -3,15 +3,17 @@
 use seawall_values::system::system;
 use seawall_values::{Datum, Oid, SqlResult, oid};
 
+use super::super::definition_text::domain_condition;
 use super::super::names::Names;
 use super::super::source::Source;
 use super::{Live, Rows, Table, array, column_numbers, name};
+use crate::schema::user_type::{DomainCheck, UserType, UserTypeKind};
 use crate::schema::{
     Constraint, ConstraintKind, Definition, ForeignKey, IndexedValue, ReferentialAction, Table as Defined,
 };
 
 pub(super) const TABLE: Table =
-    &[("pg_constraint", Live::Each { make: pg_constraint, numbers: &[7], names: &[], has_system: false })];
+    &[("pg_constraint", Live::Both { each: pg_constraint, numbers: &[7], once: domain_constraints })];
 
 fn pg_constraint(
     definition: &Definition,
@@ -22,6 +24,48 @@ fn pg_constraint(
     let Definition::Table(table) = definition else { return Ok(()) };
     rows.extend(table.constraints.iter().map(|constraint| row(table, constraint)));
     Ok(())
+}
+
+fn domain_constraints(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    for known in source.user_types()? {
+        let UserTypeKind::Domain(domain) = &known.kind else { continue };
+        for check in &domain.checks {
+            rows.push_back(domain_row(&known, check));
+        }
+    }
+    Ok(())
+}
+
+fn domain_row(of: &UserType, check: &DomainCheck) -> Vec<Datum> {
+    let none = Datum::Oid(0);
+    vec![
+        Datum::Oid(check.oid),
+        name(&check.name),
+        Datum::Oid(of.namespace),
+        Datum::Char(b'c'),
+        Datum::Bool(false),
+        Datum::Bool(false),
+        Datum::Bool(check.is_validated),
+        none.clone(),
+        Datum::Oid(of.oid),
+        none.clone(),
+        none.clone(),
+        none,
+        Datum::Char(b' '),
+        Datum::Char(b' '),
+        Datum::Char(b' '),
+        Datum::Bool(true),
+        Datum::Int4(0),
+        Datum::Bool(false),
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        Datum::Null,
+        Datum::text(domain_condition(&check.condition)),
+    ]
 }
 
 /// What differs between the kinds of constraints.

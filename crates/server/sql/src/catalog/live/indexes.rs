@@ -1,6 +1,7 @@
 //! `pg_index`, `pg_indexes`.
 
 use seawall_values::system::system;
+use seawall_values::user_types::{enum_of_array, is_enum};
 use seawall_values::{Datum, Oid, SqlResult, oid};
 
 use super::super::definition_text::{self, Style};
@@ -85,6 +86,8 @@ fn operator_class(of: Oid) -> Oid {
         Some(row) if row.kind == b'r' => oid::ANYRANGE,
         _ if of == oid::VARCHAR => oid::TEXT,
         Some(_) => of,
+        None if is_enum(of) => oid::ANYENUM,
+        None if enum_of_array(of).is_some() => oid::ANYARRAY,
         None => oid::RECORD,
     };
     let columns = ["oid", "opcmethod", "opcintype", "opcdefault"];

@@ -1,7 +1,9 @@
-//! `pg_type`: the types of rows of tables and views, and of arrays of them.
+//! `pg_type`: the types of rows of tables and views, types that users have made, and arrays of all of these. `pg_enum`.
 
+use seawall_values::user_types::{enum_array, is_enum};
 use seawall_values::{Datum, Oid, SqlResult};
 
+use super::super::definition_text::with_relation_names;
 use super::super::heading;
 use super::super::initial::value_of;
 use super::super::names::Names;
@@ -9,15 +11,24 @@ use super::super::numbers::{relation_of_type, row_array_type, row_type};
 use super::super::source::Source;
 use super::{Live, Rows, Table, name};
 use crate::schema::Definition;
+use crate::schema::user_type::{Domain, UserType, UserTypeKind};
 
-pub(super) const TABLE: Table =
-    &[("pg_type", Live::Each { make: pg_type, numbers: &[0, 11], names: &[], has_system: false })];
+pub(super) const TABLE: Table = &[
+    ("pg_type", Live::Both { each: row_types, numbers: &[0, 11], once: user_types }),
+    ("pg_enum", Live::Once(pg_enum)),
+];
 
 /// An initial type of rows, and its array: their functions are those of all.
 const PATTERN: Oid = 83;
 const ARRAY_PATTERN: Oid = 210;
+/// `anyenum`, whose functions are those of each enum.
+const ENUM_PATTERN: Oid = 3500;
+/// `pg_proc.oid` of `domain_in`.
+const DOMAIN_IN: Oid = 2597;
+/// The size of the places of labels here.
+const PLACES: f32 = 4_294_967_296.0;
 
-fn pg_type(
+fn row_types(
     definition: &Definition,
     _source: &mut dyn Source,
     _names: &Names,
@@ -36,18 +47,101 @@ fn pg_type(
 
 fn row(oid: Oid, type_name: &str, namespace: Oid, owner: Oid) -> Vec<Datum> {
     let (relation, is_array) = relation_of_type(oid).unwrap_or((0, false));
-    let pattern = if is_array { ARRAY_PATTERN } else { PATTERN };
+    with_pattern(if is_array { ARRAY_PATTERN } else { PATTERN }, |column| match column {
+        "oid" => Some(Datum::Oid(oid)),
+        "typname" => Some(name(type_name)),
+        "typnamespace" => Some(Datum::Oid(namespace)),
+        "typowner" => Some(Datum::Oid(owner)),
+        "typrelid" => Some(Datum::Oid(if is_array { 0 } else { relation })),
+        "typelem" => Some(Datum::Oid(if is_array { row_type(relation) } else { 0 })),
+        "typarray" => Some(Datum::Oid(if is_array { 0 } else { row_array_type(relation) })),
+        _ => None,
+    })
+}
+
+/// A row whose columns are those of an initial type, but for some.
+fn with_pattern(pattern: Oid, own: impl Fn(&str) -> Option<Datum>) -> Vec<Datum> {
     let columns = super::super::relations::by_name("pg_type")
         .map_or_else(Vec::new, |relation| relation.columns.clone());
-    let value = |column: &str| match column {
-        "oid" => Datum::Oid(oid),
-        "typname" => name(type_name),
-        "typnamespace" => Datum::Oid(namespace),
-        "typowner" => Datum::Oid(owner),
-        "typrelid" => Datum::Oid(if is_array { 0 } else { relation }),
-        "typelem" => Datum::Oid(if is_array { row_type(relation) } else { 0 }),
-        "typarray" => Datum::Oid(if is_array { 0 } else { row_array_type(relation) }),
-        other => value_of("pg_type", pattern, other),
-    };
+    let value = |column: &str| own(column).unwrap_or_else(|| value_of("pg_type", pattern, column));
     columns.iter().map(|(column, _)| value(column)).collect()
+}
+
+fn user_types(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    for known in source.user_types()? {
+        match &known.kind {
+            UserTypeKind::Enum(_) => {
+                rows.push_back(enum_row(&known));
+                rows.push_back(enum_array_row(&known));
+            }
+            UserTypeKind::Domain(domain) => {
+                let default = match &domain.default {
+                    Some(default) => Datum::text(with_relation_names(source, default)?),
+                    None => Datum::Null,
+                };
+                rows.push_back(domain_row(&known, domain, &default));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn enum_row(known: &UserType) -> Vec<Datum> {
+    with_pattern(ENUM_PATTERN, |column| match column {
+        "oid" => Some(Datum::Oid(known.oid)),
+        "typname" => Some(name(&known.name)),
+        "typnamespace" => Some(Datum::Oid(known.namespace)),
+        "typowner" => Some(Datum::Oid(known.owner)),
+        "typtype" => Some(Datum::Char(b'e')),
+        "typcategory" => Some(Datum::Char(b'E')),
+        "typarray" => Some(Datum::Oid(enum_array(known.oid).unwrap_or(0))),
+        _ => None,
+    })
+}
+
+fn enum_array_row(known: &UserType) -> Vec<Datum> {
+    with_pattern(ARRAY_PATTERN, |column| match column {
+        "oid" => Some(Datum::Oid(enum_array(known.oid).unwrap_or(0))),
+        "typname" => Some(name(&format!("_{}", known.name))),
+        "typnamespace" => Some(Datum::Oid(known.namespace)),
+        "typowner" => Some(Datum::Oid(known.owner)),
+        "typelem" => Some(Datum::Oid(known.oid)),
+        "typalign" => Some(Datum::Char(b'i')),
+        _ => None,
+    })
+}
+
+fn domain_row(known: &UserType, domain: &Domain, default: &Datum) -> Vec<Datum> {
+    let of = if domain.parent == 0 { domain.base.oid } else { domain.parent };
+    let pattern = if is_enum(domain.base.oid) { ENUM_PATTERN } else { domain.base.oid };
+    with_pattern(pattern, |column| match column {
+        "oid" => Some(Datum::Oid(known.oid)),
+        "typname" => Some(name(&known.name)),
+        "typnamespace" => Some(Datum::Oid(known.namespace)),
+        "typowner" => Some(Datum::Oid(known.owner)),
+        "typtype" => Some(Datum::Char(b'd')),
+        "typispreferred" => Some(Datum::Bool(false)),
+        "typarray" | "typelem" | "typrelid" => Some(Datum::Oid(0)),
+        "typinput" => Some(Datum::Oid(DOMAIN_IN)),
+        "typnotnull" => Some(Datum::Bool(domain.is_not_null)),
+        "typbasetype" => Some(Datum::Oid(of)),
+        "typtypmod" => Some(Datum::Int4(domain.base.modifier)),
+        "typdefault" | "typdefaultbin" => Some(default.clone()),
+        _ => None,
+    })
+}
+
+fn pg_enum(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    for known in source.user_types()? {
+        let UserTypeKind::Enum(labels) = &known.kind else { continue };
+        for label in labels {
+            rows.push_back(vec![
+                Datum::Oid(label.oid),
+                Datum::Oid(known.oid),
+                Datum::Float4(label.place as f32 / PLACES),
+                name(&label.text),
+            ]);
+        }
+    }
+    Ok(())
 }

@@ -54,6 +54,7 @@ fn column(name: &str, of: Oid, modifier: i32) -> Column {
         missing: Datum::Null,
         is_dropped: false,
         sequence: 0,
+        domain: 0,
     }
 }
 

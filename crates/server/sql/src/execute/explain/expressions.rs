@@ -199,6 +199,7 @@ impl Printer<'_> {
                 format!("({})::{}", self.show(&conversion.value), type_name(conversion.to.oid))
             }
             Expression::ConvertElements(conversion) => self.show(&conversion.array),
+            Expression::CheckDomain(check) => format!("({})::{}", self.show(&check.value), check.name),
             Expression::Subquery(number) => format!("(SubPlan {})", number + 1),
             Expression::NextValue(sequence, _) => format!("nextval({sequence})"),
         }

@@ -79,6 +79,7 @@ const ORDERED: &[&str] = &[
     "varbit",
     "jsonb",
     "array",
+    "enum",
     "record",
     "pg_lsn",
     "tid",

@@ -9,7 +9,7 @@ use super::super::statement::ObjectName;
 use super::super::statement::definition::{
     AlterRelation, AlterSchema, AlterSequence, AlterSetting, Definition, RelationAction,
 };
-use super::{grant, role, role_name, sequence, unsupported};
+use super::{domain, grant, role, role_name, sequence, unsupported, user_type};
 use crate::schema::define::requests::RelationKind;
 
 /// After `ALTER`.
@@ -19,6 +19,12 @@ pub(super) fn alter(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     }
     if reader.take(&["default", "privileges"]) {
         return grant::default_privileges(reader);
+    }
+    if reader.take_word("type") {
+        return user_type::alter(reader);
+    }
+    if reader.take_word("domain") {
+        return domain::alter(reader);
     }
     let words = ["table", "view", "index", "sequence", "schema", "role", "user", "group", "database"];
     match reader.take_one_of(&words).ok_or_else(|| unsupported(reader, "ALTER"))? {

@@ -18,6 +18,9 @@ pub(super) fn comment(reader: &mut Reader<'_>) -> SqlResult<Definition> {
 }
 
 fn commented(reader: &mut Reader<'_>) -> SqlResult<CommentedObject> {
+    if let Some(word) = reader.take_one_of(&["type", "domain"]) {
+        return Ok(CommentedObject::Type(reader.object_name()?, word == "domain"));
+    }
     let words = ["table", "view", "sequence", "index", "column", "constraint", "schema", "role", "database"];
     let Some(word) = reader.take_one_of(&words) else { return Err(unsupported(reader, "COMMENT ON")) };
     let kind = match word {

@@ -4,7 +4,7 @@ use seawall_values::SqlResult;
 
 use super::super::reader::Reader;
 use super::super::statement::definition::Definition;
-use super::{behavior, drop_absent, role_name, unsupported};
+use super::{behavior, drop_absent, role_name, unsupported, user_type};
 use crate::schema::define::requests::RelationKind;
 
 /// After `DROP`.
@@ -15,6 +15,12 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     if reader.take(&["owned", "by"]) {
         let owners = reader.list(role_name)?;
         return Ok(Definition::DropOwned { owners, behavior: behavior(reader) });
+    }
+    if reader.take_word("type") {
+        return user_type::drop(reader, false);
+    }
+    if reader.take_word("domain") {
+        return user_type::drop(reader, true);
     }
     if let Some(definition) = drop_absent::drop(reader)? {
         return Ok(definition);

@@ -8,13 +8,12 @@ use super::super::statement::definition::{AbsentKind, AbsentObject, Definition, 
 use super::behavior;
 
 /// The words after `DROP`, and what they name.
-const KINDS: [(&[&str], AbsentKind); 24] = [
+const KINDS: [(&[&str], AbsentKind); 22] = [
     (&["access", "method"], AbsentKind::AccessMethod),
     (&["aggregate"], AbsentKind::Aggregate),
     (&["collation"], AbsentKind::Collation),
     (&["conversion"], AbsentKind::Conversion),
     (&["database"], AbsentKind::Database),
-    (&["domain"], AbsentKind::Domain),
     (&["event", "trigger"], AbsentKind::EventTrigger),
     (&["extension"], AbsentKind::Extension),
     (&["foreign", "data", "wrapper"], AbsentKind::ForeignDataWrapper),
@@ -32,7 +31,6 @@ const KINDS: [(&[&str], AbsentKind); 24] = [
     (&["subscription"], AbsentKind::Subscription),
     (&["tablespace"], AbsentKind::Tablespace),
     (&["trigger"], AbsentKind::Trigger),
-    (&["type"], AbsentKind::Type),
 ];
 
 /// After `DROP`; `None`: another kind of object.

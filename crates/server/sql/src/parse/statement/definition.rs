@@ -60,6 +60,19 @@ pub(crate) enum Definition {
         only_admin: bool,
     },
     ChangePrivileges(ChangePrivileges),
+    CreateEnum {
+        name: ObjectName,
+        labels: Vec<String>,
+    },
+    CreateDomain(CreateDomain),
+    AlterType(AlterType),
+    DropTypes {
+        /// `DROP DOMAIN`.
+        is_domain: bool,
+        names: Vec<ObjectName>,
+        if_exists: bool,
+        behavior: Behavior,
+    },
     DropAbsent(DropAbsent),
     /// `DROP OWNED BY`.
     DropOwned {
@@ -71,6 +84,63 @@ pub(crate) enum Definition {
         owners: Vec<RoleName>,
         to: RoleName,
     },
+}
+
+/// `ALTER TYPE`, `ALTER DOMAIN`.
+#[derive(Clone, Debug)]
+pub(crate) struct AlterType {
+    pub(crate) name: ObjectName,
+    pub(crate) is_domain: bool,
+    pub(crate) action: TypeAction,
+}
+
+/// `CREATE DOMAIN`.
+#[derive(Clone, Debug)]
+pub(crate) struct CreateDomain {
+    pub(crate) name: ObjectName,
+    pub(crate) of: DataType,
+    pub(crate) collation: Option<ObjectName>,
+    pub(crate) default: Option<WrittenExpression>,
+    /// `NOT NULL` (`true`), `NULL`.
+    pub(crate) is_not_null: Option<bool>,
+    /// Names, and conditions over `VALUE`.
+    pub(crate) checks: Vec<(Option<String>, WrittenExpression)>,
+}
+
+/// What is done with a type.
+#[expect(clippy::large_enum_variant, reason = "a statement has few of them")]
+#[derive(Clone, Debug)]
+pub(crate) enum TypeAction {
+    AddValue {
+        label: String,
+        if_not_exists: bool,
+        /// Whether before it, and the label that it comes next to.
+        neighbour: Option<(bool, String)>,
+    },
+    RenameValue {
+        label: String,
+        to: String,
+    },
+    Rename(String),
+    SetSchema(String),
+    SetOwner(RoleName),
+    /// `None`: `DROP DEFAULT`.
+    SetDefault(Option<WrittenExpression>),
+    SetNotNull(bool),
+    AddCheck {
+        name: Option<String>,
+        condition: WrittenExpression,
+        is_not_valid: bool,
+    },
+    DropConstraint {
+        name: String,
+        if_exists: bool,
+    },
+    RenameConstraint {
+        name: String,
+        to: String,
+    },
+    ValidateConstraint(String),
 }
 
 /// `DROP` of objects of a kind that users cannot make here.
@@ -89,7 +159,6 @@ pub(crate) enum AbsentKind {
     Collation,
     Conversion,
     Database,
-    Domain,
     EventTrigger,
     Extension,
     ForeignDataWrapper,
@@ -107,7 +176,6 @@ pub(crate) enum AbsentKind {
     Subscription,
     Tablespace,
     Trigger,
-    Type,
 }
 
 impl AbsentKind {
@@ -119,7 +187,6 @@ impl AbsentKind {
             AbsentKind::Collation => "DROP COLLATION",
             AbsentKind::Conversion => "DROP CONVERSION",
             AbsentKind::Database => "DROP DATABASE",
-            AbsentKind::Domain => "DROP DOMAIN",
             AbsentKind::EventTrigger => "DROP EVENT TRIGGER",
             AbsentKind::Extension => "DROP EXTENSION",
             AbsentKind::ForeignDataWrapper => "DROP FOREIGN DATA WRAPPER",
@@ -137,7 +204,6 @@ impl AbsentKind {
             AbsentKind::Subscription => "DROP SUBSCRIPTION",
             AbsentKind::Tablespace => "DROP TABLESPACE",
             AbsentKind::Trigger => "DROP TRIGGER",
-            AbsentKind::Type => "DROP TYPE",
         }
     }
 }
@@ -567,6 +633,8 @@ pub(crate) enum CommentedObject {
     Column(ObjectName, String),
     /// A constraint of a table.
     Constraint(ObjectName, String),
+    /// A type, or (`true`) a domain.
+    Type(ObjectName, bool),
     Schema(String),
     Role(RoleName),
     Database(String),
@@ -608,6 +676,12 @@ impl Definition {
                 (_, true) => "GRANT",
                 (_, false) => "REVOKE",
             },
+            Definition::CreateEnum { .. } => "CREATE TYPE",
+            Definition::CreateDomain(_) => "CREATE DOMAIN",
+            Definition::AlterType(AlterType { is_domain: false, .. }) => "ALTER TYPE",
+            Definition::AlterType(_) => "ALTER DOMAIN",
+            Definition::DropTypes { is_domain: false, .. } => "DROP TYPE",
+            Definition::DropTypes { .. } => "DROP DOMAIN",
             Definition::DropAbsent(drop) => drop.kind.tag(),
             Definition::DropOwned { .. } => "DROP OWNED",
             Definition::ReassignOwned { .. } => "REASSIGN OWNED",

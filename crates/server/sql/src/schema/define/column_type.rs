@@ -21,12 +21,15 @@ impl Definer<'_> {
     ) -> SqlResult<Arc<Table>> {
         let position = find_column(table, name).ok_or_else(|| no_such_column(name, table))?;
         table::check_column(name, to.of)?;
+        self.hold_type(to.of.oid)?;
+        self.hold_type(to.domain)?;
         self.check_unused(table, position)?;
         let kind = Kind::of(to.of.oid);
         self.check_foreign_keys(table, position, to.of.oid)?;
         let old = &table.columns[position];
         let mut changed = Table::clone(table);
         changed.columns[position].of = to.of;
+        changed.columns[position].domain = to.domain;
         if old.default.is_some() {
             changed.columns[position].default.clone_from(&to.default);
         }
@@ -102,7 +105,7 @@ impl Definer<'_> {
             for (column, on) in key.columns.iter().zip(&key.target_columns) {
                 let on_of =
                     if target.oid == table.oid && *on == position { of } else { target.columns[*on].of.oid };
-                if *column == position && !can_refer(Kind::of(of), Kind::of(on_of)) {
+                if *column == position && !can_refer(of, on_of) {
                     let names = (&table.columns[*column].name[..], &target.columns[*on].name[..]);
                     return Err(incompatible(&constraint.name, names, (of, on_of)));
                 }
@@ -116,7 +119,7 @@ impl Definer<'_> {
             let ConstraintKind::ForeignKey(key) = &constraint.kind else { continue };
             for (column, on) in key.columns.iter().zip(&key.target_columns) {
                 let from = other.columns[*column].of.oid;
-                if *on == position && other.oid != table.oid && !can_refer(Kind::of(from), Kind::of(of)) {
+                if *on == position && other.oid != table.oid && !can_refer(from, of) {
                     let names = (&other.columns[*column].name[..], &table.columns[*on].name[..]);
                     return Err(incompatible(&constraint.name, names, (from, of)));
                 }

@@ -2,10 +2,10 @@
 
 use seawall_values::{SqlError, SqlResult, SqlState};
 
-use super::requests::Commented;
+use super::requests::{Commented, RelationName};
 use super::{Definer, column_number, find_column, no_such_column};
 use crate::catalog::numbers::{
-    BOOTSTRAP_ROLE, DATABASE, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE,
+    BOOTSTRAP_ROLE, DATABASE, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_TYPE,
 };
 use crate::schema::Definition;
 
@@ -53,6 +53,7 @@ impl Definer<'_> {
                 })?;
                 (found, PG_CONSTRAINT, 0)
             }
+            Commented::Type(name, is_domain) => (self.commented_type(name, *is_domain)?, PG_TYPE, 0),
             Commented::Namespace(oid) => {
                 self.require_owner_of_schema(*oid)?;
                 (*oid, PG_NAMESPACE, 0)
@@ -71,6 +72,19 @@ impl Definer<'_> {
         };
         let text = text.filter(|text| !text.is_empty());
         self.tables.store.put_comment(self.tables.transaction, place, text)
+    }
+
+    fn commented_type(&mut self, name: &RelationName, is_domain: bool) -> SqlResult<u32> {
+        let found = self.type_named(name)?.ok_or_else(|| {
+            let message = format!("type \"{}\" does not exist", name.name);
+            SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+        })?;
+        if is_domain && !seawall_values::user_types::is_domain(found.oid) {
+            let message = format!("\"{}\" is not a domain", name.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        self.require_owner_of_type(&found)?;
+        Ok(found.oid)
     }
 
     fn commented(&mut self, oid: u32) -> SqlResult<Definition> {

@@ -22,6 +22,8 @@ const NAMED_MAX: usize = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Object {
     Namespace(Oid),
+    /// A type that users have made.
+    Type(Oid),
     /// A table, view, sequence or index.
     Relation(Oid),
     /// A column of a table, from 1.
@@ -36,7 +38,10 @@ impl Object {
     /// The relation or schema that it is or belongs to.
     fn order(self) -> (Oid, u16) {
         match self {
-            Object::Namespace(oid) | Object::Relation(oid) | Object::Constraint(_, oid) => (oid, 0),
+            Object::Namespace(oid)
+            | Object::Type(oid)
+            | Object::Relation(oid)
+            | Object::Constraint(_, oid) => (oid, 0),
             Object::Column(oid, column) | Object::Default(oid, column) => (oid, column),
         }
     }
@@ -91,7 +96,7 @@ impl Definer<'_> {
         }
         // A part of something that goes as well is not told.
         let goes_with_another = |object: Object| match object {
-            Object::Namespace(_) | Object::Relation(_) => false,
+            Object::Namespace(_) | Object::Type(_) | Object::Relation(_) => false,
             Object::Default(table, column) if known.contains_key(&Object::Column(table, column)) => true,
             Object::Column(table, _) | Object::Default(table, _) | Object::Constraint(table, _) => {
                 known.contains_key(&Object::Relation(table))
@@ -158,6 +163,10 @@ impl Definer<'_> {
             Object::Namespace(oid) => {
                 Ok(format!("schema {}", quoted(&store.namespace_name(transaction, oid)?)))
             }
+            Object::Type(oid) => match store.user_type(transaction, oid)? {
+                Some(found) => Ok(format!("type {}", self.shown_type(&found)?)),
+                None => Ok(format!("type {oid}")),
+            },
             Object::Relation(oid) => {
                 let Some(definition) = store.definition(transaction, oid)? else {
                     return Ok(format!("relation {oid}"));
@@ -201,6 +210,7 @@ impl Definer<'_> {
             Object::Namespace(oid) => {
                 Ok(self.contents_of(oid)?.into_iter().map(|object| (object, false)).collect())
             }
+            Object::Type(oid) => self.dependents_of_type(oid),
             Object::Relation(oid) => self.dependents_of_relation(oid),
             Object::Column(table, column) => self.dependents_of_column(table, column),
             Object::Default(..) => Ok(Vec::new()),
@@ -215,10 +225,10 @@ impl Definer<'_> {
         }
     }
 
-    /// Tables, views and sequences of a schema.
+    /// Types, tables, views and sequences of a schema.
     pub(super) fn contents_of(&mut self, namespace: Oid) -> SqlResult<Vec<Object>> {
         let store = self.tables.store;
-        let mut found = Vec::new();
+        let mut found = self.types_of_schema(namespace)?;
         for oid in store.relations_in(self.tables.transaction, namespace)? {
             match store.definition(self.tables.transaction, oid)? {
                 Some(Definition::Index(..)) | None => {}

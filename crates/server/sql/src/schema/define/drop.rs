@@ -109,6 +109,7 @@ impl Definer<'_> {
                     if relations.contains(&table) => {}
                 Object::Relation(oid) => self.drop_relation(oid, &relations)?,
                 Object::Namespace(oid) => self.drop_namespace(oid)?,
+                Object::Type(oid) => self.drop_type(oid)?,
                 Object::Column(table, column) => self.remove_column(table, column)?,
                 Object::Default(table, column) => self.remove_default(table, column)?,
                 Object::Constraint(table, constraint) => self.remove_constraint(table, constraint)?,
@@ -247,6 +248,7 @@ impl Definer<'_> {
             generated: None,
             missing: seawall_values::Datum::Null,
             sequence: 0,
+            domain: 0,
             of: place.of,
         };
         let (store, transaction) = (self.tables.store, &mut *self.tables.transaction);

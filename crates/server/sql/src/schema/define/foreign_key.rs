@@ -12,7 +12,6 @@ use super::{Definer, column_number, find_column};
 use crate::schema::{Constraint, ConstraintKind, ForeignKey, Index, IndexedValue, Table};
 use crate::storage::engine_error::EngineResult;
 use crate::storage::key::can_refer;
-use crate::storage::kind::Kind;
 
 fn columns_of(table: &Table, names: &[String]) -> SqlResult<Vec<usize>> {
     let column = |name: &String| {
@@ -105,7 +104,7 @@ impl Definer<'_> {
         };
         for (column, on) in columns.iter().zip(&target_columns) {
             let (column, on) = (&table.columns[*column], &target.columns[*on]);
-            if !can_refer(Kind::of(column.of.oid), Kind::of(on.of.oid)) {
+            if !can_refer(column.of.oid, on.of.oid) {
                 let names = (&column.name[..], &on.name[..]);
                 return Err(incompatible(&name, names, (column.of.oid, on.of.oid)));
             }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use seawall_values::user_types::{is_user_type, marked_name};
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, oid};
 
 use super::names::joined;
@@ -21,7 +22,11 @@ const KEYS_MAX: usize = 32;
 
 /// A type as messages name it.
 pub(super) fn type_name(of: Oid) -> String {
-    system_type(of, None).unwrap_or_else(|| of.to_string())
+    system_type(of, None).unwrap_or_else(|| unnamed(of))
+}
+
+fn unnamed(of: Oid) -> String {
+    if is_user_type(of) { marked_name(of) } else { of.to_string() }
 }
 
 pub(super) fn check_order(of: Oid) -> SqlResult<()> {

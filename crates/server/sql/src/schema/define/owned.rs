@@ -50,6 +50,7 @@ impl Definer<'_> {
                         }
                     }
                     Object::Relation(oid) => self.give_relation(oid, to)?,
+                    Object::Type(oid) => self.give_type_numbered(oid, to)?,
                     Object::Column(..) | Object::Default(..) | Object::Constraint(..) => {}
                 }
             }
@@ -71,7 +72,7 @@ impl Definer<'_> {
         Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to {verb}")))
     }
 
-    /// Schemas, tables, views and sequences of an owner; not sequences that belong to a table.
+    /// Schemas, types, tables, views and sequences of an owner; not sequences that belong to a table.
     fn owned_objects(&mut self, owner: Oid) -> SqlResult<Vec<Object>> {
         let store = self.tables.store;
         let mut found = Vec::new();
@@ -80,6 +81,8 @@ impl Definer<'_> {
                 found.push(Object::Namespace(namespace.oid));
             }
         }
+        let types = store.user_types(self.tables.transaction)?.into_iter();
+        found.extend(types.filter(|known| known.owner == owner).map(|known| Object::Type(known.oid)));
         let mut after = 0;
         while let Some(definition) = store.definition_after(self.tables.transaction, after)? {
             after = crate::catalog::oid_of(&definition);

@@ -101,6 +101,8 @@ pub struct NewColumn {
     pub generated: Option<Expression>,
     /// For a column that is added, with a default that gives every row the same: that value. Rows need not be written again then.
     pub missing: Option<Datum>,
+    /// The domain whose conditions its values meet; 0: none.
+    pub domain: Oid,
 }
 
 /// A constraint, by itself or with a column.
@@ -257,6 +259,8 @@ pub struct ColumnType {
     pub using: Option<String>,
     /// The default, with a cast to the new type.
     pub default: Option<String>,
+    /// The domain whose conditions the values are to meet; 0: none.
+    pub domain: Oid,
 }
 
 /// One action of `ALTER TABLE`. A statement with several binds each of them to the table that the one before has made.
@@ -423,6 +427,8 @@ pub enum Commented {
     Column(Oid, String),
     /// A constraint of a table, by its name.
     Constraint(Oid, String),
+    /// A type, or (`true`) a domain.
+    Type(RelationName, bool),
     /// A schema.
     Namespace(Oid),
     /// A role.
@@ -472,4 +478,68 @@ pub enum PrivilegedObject {
     AllIn(ObjectKind, Oid),
     /// Objects of a kind that a role makes later, in a schema or (0) in any.
     New(Oid, Oid, ObjectKind),
+}
+
+/// A label that an enum gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLabel {
+    /// Its text.
+    pub label: String,
+    /// Whether it may be there already.
+    pub if_not_exists: bool,
+    /// Whether before it, and the label that it comes next to; `None`: it is the last one.
+    pub neighbour: Option<(bool, String)>,
+}
+
+/// `CREATE DOMAIN`.
+#[derive(Clone, Debug)]
+pub struct NewDomain {
+    /// Its name.
+    pub name: String,
+    /// The number of its schema.
+    pub namespace: Oid,
+    /// The type of its values.
+    pub base: TypeReference,
+    /// The domain that it is made of; 0: none.
+    pub parent: Oid,
+    /// `NOT NULL`.
+    pub is_not_null: bool,
+    /// `DEFAULT`, as an expression of SQL.
+    pub default: Option<String>,
+    /// Names, if they were given any, and expressions of SQL over `value`.
+    pub checks: Vec<(Option<String>, String)>,
+}
+
+/// `ALTER DOMAIN`.
+#[derive(Clone, Debug)]
+pub enum DomainChange {
+    /// `SET DEFAULT`; `None`: `DROP DEFAULT`.
+    SetDefault(Option<String>),
+    /// `SET NOT NULL`, `DROP NOT NULL`.
+    SetNotNull(bool),
+    /// `ADD CHECK`.
+    AddCheck {
+        /// Its name, if it was given one.
+        name: Option<String>,
+        /// An expression of SQL over `value`.
+        condition: String,
+        /// `NOT VALID`: rows that are there are not looked at.
+        is_not_valid: bool,
+    },
+    /// `DROP CONSTRAINT`.
+    DropCheck {
+        /// Its name.
+        name: String,
+        /// Whether it may be gone already.
+        if_exists: bool,
+    },
+    /// `RENAME CONSTRAINT`.
+    RenameCheck {
+        /// Its name.
+        name: String,
+        /// The new one.
+        to: String,
+    },
+    /// `VALIDATE CONSTRAINT`.
+    ValidateCheck(String),
 }

@@ -215,6 +215,11 @@ impl Definer<'_> {
                 lines.push(format!("owner of {}", self.described(Object::Namespace(namespace.oid))?));
             }
         }
+        for known in store.user_types(self.tables.transaction)? {
+            if known.owner == role.oid && lines.len() < NAMED_MAX {
+                lines.push(format!("owner of {}", self.described(Object::Type(known.oid))?));
+            }
+        }
         let mut after = 0;
         while let Some(definition) = store.definition_after(self.tables.transaction, after)? {
             after = crate::catalog::oid_of(&definition);

@@ -23,6 +23,7 @@ impl Definer<'_> {
     /// `42P07`, `42701`, `42P16`, those of constraints, and what the engine says.
     pub fn create_table(&mut self, request: NewTable) -> SqlResult<Option<Arc<Table>>> {
         let store = self.tables.store;
+        self.check_no_type(request.namespace, &request.name)?;
         if self.is_taken(request.namespace, &request.name, request.if_not_exists)? {
             return Ok(None);
         }
@@ -71,6 +72,8 @@ impl Definer<'_> {
         position: usize,
         request: &NewColumn,
     ) -> SqlResult<Column> {
+        self.hold_type(request.of.oid)?;
+        self.hold_type(request.domain)?;
         let mut column = Column {
             name: request.name.clone(),
             of: request.of,
@@ -81,6 +84,7 @@ impl Definer<'_> {
             missing: request.missing.clone().unwrap_or(Datum::Null),
             is_dropped: false,
             sequence: 0,
+            domain: request.domain,
         };
         if let Some(default) = &request.default {
             self.note_default(table.oid, position, default)?;

@@ -246,6 +246,7 @@ fn a_column_gets_another_type_with_its_indexes_and_constraints() {
         world.insert(table, &[number(value), number(value)]).unwrap();
     }
     let to = |of, using: &str| ColumnType {
+        domain: 0,
         of: TypeReference::of(of),
         using: Some(using.to_owned()),
         default: None,

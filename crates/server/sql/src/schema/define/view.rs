@@ -28,6 +28,7 @@ impl Definer<'_> {
                 }
             }
             _ => {
+                self.check_no_type(request.namespace, &request.name)?;
                 self.is_taken(request.namespace, &request.name, false)?;
                 None
             }

@@ -13,11 +13,13 @@
 
 use std::sync::Arc;
 
+use seawall_values::user_types::is_domain;
 use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 
 use crate::catalog::source::{Namespace, Role};
 use crate::schema::privilege::{AccessItem, AccessList, Privileges};
 use crate::schema::statistics::{ColumnStatistics, TableStatistics};
+use crate::schema::user_type::{Domain, DomainCheck, EnumLabel, UserType, UserTypeKind};
 use crate::schema::{
     Column, Constraint, ConstraintKind, ForeignKey, Identity, Index, IndexKey, IndexedValue, KeyColumn,
     ReferentialAction, RowKey, Sequence, Table, View,
@@ -71,7 +73,6 @@ stored! {
     Table {
         version, oid, name, namespace, owner, columns, key, storage, indexes, constraints, is_temporary, options,
     }
-    Column { name, of, is_not_null, default, identity, generated, missing, is_dropped, sequence }
     KeyColumn { column, is_descending, is_nulls_first }
     Index {
         oid, name, storage, keys, included, is_unique, is_nulls_not_distinct, is_primary, predicate, is_valid, constraint,
@@ -83,6 +84,10 @@ stored! {
         oid, name, namespace, owner, of, start, increment, minimum, maximum, cache, is_cycling, owned_by, state,
     }
     TypeReference { oid, modifier }
+    UserType { oid, name, namespace, owner, kind }
+    EnumLabel { oid, place, text }
+    Domain { base, parent, is_not_null, default, checks }
+    DomainCheck { oid, name, condition, is_validated }
     TableStatistics { version, rows, analyzed_at, columns }
     ColumnStatistics { of, null_fraction, average_width, distinct, common, histogram, correlation }
     Namespace { oid, name, owner }
@@ -312,6 +317,71 @@ fn read_view(reader: &mut ValueReader<'_>) -> SqlResult<View> {
         search_path: Stored::read(reader)?,
         options: Vec::new(),
     })
+}
+
+/// A column of a domain has the domain in the place of its type, and the type of the domain's values at its end.
+impl Stored for Column {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        self.name.write(out)?;
+        match self.domain {
+            0 => self.of.write(out)?,
+            domain => TypeReference { oid: domain, modifier: self.of.modifier }.write(out)?,
+        }
+        self.is_not_null.write(out)?;
+        self.default.write(out)?;
+        self.identity.write(out)?;
+        self.generated.write(out)?;
+        self.missing.write(out)?;
+        self.is_dropped.write(out)?;
+        self.sequence.write(out)?;
+        if self.domain != 0 {
+            self.of.oid.write(out)?;
+        }
+        Ok(())
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<Column> {
+        let mut column = Column {
+            name: Stored::read(reader)?,
+            of: Stored::read(reader)?,
+            is_not_null: Stored::read(reader)?,
+            default: Stored::read(reader)?,
+            identity: Stored::read(reader)?,
+            generated: Stored::read(reader)?,
+            missing: Stored::read(reader)?,
+            is_dropped: Stored::read(reader)?,
+            sequence: Stored::read(reader)?,
+            domain: 0,
+        };
+        if is_domain(column.of.oid) {
+            column.domain = column.of.oid;
+            column.of.oid = Stored::read(reader)?;
+        }
+        Ok(column)
+    }
+}
+
+impl Stored for UserTypeKind {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        match self {
+            UserTypeKind::Enum(labels) => {
+                0u8.write(out)?;
+                labels.write(out)
+            }
+            UserTypeKind::Domain(domain) => {
+                1u8.write(out)?;
+                domain.write(out)
+            }
+        }
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<UserTypeKind> {
+        match reader.byte()? {
+            0 => Ok(UserTypeKind::Enum(Stored::read(reader)?)),
+            1 => Ok(UserTypeKind::Domain(Stored::read(reader)?)),
+            _ => Err(damaged("no such UserTypeKind")),
+        }
+    }
 }
 
 /// A relation as it is stored: an index is stored with its table.

@@ -9,6 +9,7 @@ use super::{SchemaStore, is_system_namespace};
 use crate::catalog;
 use crate::catalog::numbers::{PG_CATALOG, PG_NAMESPACE};
 use crate::schema::privilege::{ObjectKind, Privileges, Rights};
+use crate::schema::user_type::UserType;
 use crate::schema::{Definition, Definitions};
 
 /// Where names without a schema are looked up.
@@ -100,6 +101,14 @@ pub struct SchemaReader<'a> {
 }
 
 impl SchemaReader<'_> {
+    fn schema_named(&mut self, schema: &str) -> SqlResult<Oid> {
+        let found = self.path.namespace(self.store, self.transaction, schema)?;
+        found.ok_or_else(|| {
+            let message = format!("schema \"{schema}\" does not exist");
+            SqlError::new(SqlState::INVALID_SCHEMA_NAME, message)
+        })
+    }
+
     fn relation_in(&mut self, namespace: Oid, name: &str) -> SqlResult<Option<Definition>> {
         if is_system_namespace(namespace) {
             return Ok(catalog::relation_named(namespace, name).map(Definition::System));
@@ -121,12 +130,21 @@ impl Definitions for SchemaReader<'_> {
             }
             return Ok(None);
         };
-        let missing = || {
-            let message = format!("schema \"{schema}\" does not exist");
-            SqlError::new(SqlState::INVALID_SCHEMA_NAME, message)
-        };
-        let namespace = self.path.namespace(self.store, self.transaction, schema)?.ok_or_else(missing)?;
+        let namespace = self.schema_named(schema)?;
         self.relation_in(namespace, name)
+    }
+
+    fn user_type(&mut self, schema: Option<&str>, name: &str) -> SqlResult<Option<UserType>> {
+        let namespaces = match schema {
+            None => self.path.namespaces.clone(),
+            Some(schema) => vec![self.schema_named(schema)?],
+        };
+        for namespace in namespaces {
+            if let Some(oid) = self.store.user_type_number(self.transaction, namespace, name)? {
+                return self.store.user_type(self.transaction, oid);
+            }
+        }
+        Ok(None)
     }
 
     fn check_may_use(&mut self, schema: &str) -> SqlResult<()> {

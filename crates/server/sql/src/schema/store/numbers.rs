@@ -15,8 +15,8 @@ use crate::storage::value::damaged;
 
 /// The first number that PostgreSQL gives to an object of a user.
 const FIRST_OID: u64 = 16_384;
-/// Numbers of row types begin a range above, as far as `catalog::numbers` says.
-const OIDS_END: u64 = 0x2000_0000;
+/// Numbers of types that users make begin a range above (`seawall_values::user_types`), then those that `catalog::numbers` says.
+const OIDS_END: u64 = 0x0C00_0000;
 const OIDS_AT_ONCE: u64 = 64;
 const VERSIONS_AT_ONCE: u64 = 4_096;
 const ROWS_AT_ONCE: u64 = 4_096;

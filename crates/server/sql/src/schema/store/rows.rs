@@ -23,6 +23,8 @@
 //! |   14 | number of an object, of its class, column (2) | its access list                                                |
 //! |   15 | number of a role, of a schema or 0, letter of | the access list of new objects                                 |
 //! |      | a kind of objects as in `pg_default_acl` (1)  |                                                                |
+//! |   16 | number of a type                              | a type that users have made                                    |
+//! |   17 | number of a schema, name of a type            | number of the type                                             |
 //!
 //! Numbers in values are four bytes, little-endian; those of 12 have eight.
 
@@ -43,6 +45,8 @@ const COUNTER: u8 = 12;
 const DISCARDED: u8 = 13;
 const ACCESS: u8 = 14;
 const DEFAULT_ACCESS: u8 = 15;
+const TYPE: u8 = 16;
+const TYPE_NAME: u8 = 17;
 
 fn by_number(section: u8, oid: Oid) -> Vec<u8> {
     let mut key = vec![section];
@@ -68,6 +72,24 @@ pub(super) fn relation_name(namespace: Oid, name: &str) -> Vec<u8> {
 
 pub(super) fn relation_names(namespace: Oid) -> Vec<u8> {
     by_number(RELATION_NAME, namespace)
+}
+
+pub(super) fn user_type(oid: Oid) -> Vec<u8> {
+    by_number(TYPE, oid)
+}
+
+pub(super) fn user_types() -> Vec<u8> {
+    vec![TYPE]
+}
+
+pub(super) fn type_name(namespace: Oid, name: &str) -> Vec<u8> {
+    let mut key = by_number(TYPE_NAME, namespace);
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+pub(super) fn type_names(namespace: Oid) -> Vec<u8> {
+    by_number(TYPE_NAME, namespace)
 }
 
 pub(super) fn namespace(oid: Oid) -> Vec<u8> {

@@ -16,6 +16,7 @@ use crate::execute::Statistics as _;
 use crate::monitor::Monitor;
 use crate::schema::privilege::AccessList;
 use crate::schema::statistics::TableStatistics;
+use crate::schema::user_type::UserType;
 use crate::schema::{Definition, Table};
 use crate::storage::engine_error::EngineResult;
 
@@ -108,6 +109,10 @@ impl Source for StoreSource<'_> {
             Some(oid) => self.store.definition(self.transaction, oid),
             None => Ok(None),
         }
+    }
+
+    fn user_types(&mut self) -> SqlResult<Vec<UserType>> {
+        self.store.user_types(self.transaction)
     }
 
     fn namespaces(&mut self) -> SqlResult<Vec<Namespace>> {

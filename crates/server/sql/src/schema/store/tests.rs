@@ -25,6 +25,7 @@ pub(crate) fn column(name: &str, of: Oid) -> Column {
         missing: Datum::Int8(5),
         is_dropped: false,
         sequence: 7,
+        domain: 0,
     }
 }
 

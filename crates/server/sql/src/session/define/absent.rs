@@ -53,13 +53,6 @@ impl Session {
                 self.absence_of_routine(text, kind, object)
             }
             AbsentKind::MaterializedView | AbsentKind::ForeignTable => self.absence_of_relation(kind, object),
-            AbsentKind::Type | AbsentKind::Domain => {
-                let name = &object.name.name;
-                let is_there =
-                    system().type_by_name(name).is_some() || self.named_relation(&object.name).is_ok();
-                let message = format!("type \"{}\" does not exist", dotted(&object.name));
-                Ok(if is_there { refused(kind) } else { SqlError::new(SqlState::UNDEFINED_OBJECT, message) })
-            }
             AbsentKind::Database => {
                 if object.name.name == self.login.database {
                     let message = "cannot drop the currently open database";

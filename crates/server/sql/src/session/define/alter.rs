@@ -1,7 +1,7 @@
 //! `ALTER TABLE`, `ALTER VIEW`, `ALTER INDEX`, `ALTER SEQUENCE`: each action bound to the table that the one before has made.
 
 use seawall_values::system::CastContext;
-use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState};
+use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference};
 
 use super::super::Session;
 use super::check_kind;
@@ -13,7 +13,7 @@ use crate::parse::statement::ObjectName;
 use crate::parse::statement::definition::{
     AlterRelation, ColumnDefinition, RelationAction, WrittenExpression,
 };
-use crate::schema::define::requests::{ColumnType, RelationKind, TableChange};
+use crate::schema::define::requests::{ColumnType, NewColumn, RelationKind, TableChange};
 use crate::schema::{Definition, Table};
 
 impl Session {
@@ -173,13 +173,42 @@ impl Session {
         if let (Some(default), Some(words)) = (&column.default, &new.default)
             && words.sequences.is_empty()
         {
-            new.missing = self.constant_default(default, of)?;
+            let to = if new.domain == 0 { of } else { TypeReference::of(new.domain) };
+            new.missing = self.constant_default(default, to)?;
         }
         let mut constraints = Vec::with_capacity(column.constraints.len());
         for constraint in &column.constraints {
             constraints.push(self.new_constraint(text, constraint, &columns, Some(name))?);
         }
+        if new.domain != 0 && new.identity.is_none() && new.generated.is_none() && new.missing.is_none() {
+            self.add_domain_column(column, &mut new)?;
+        }
         Ok(TableChange::AddColumn { column: new, constraints, if_not_exists })
+    }
+
+    /// The value that the rows get which are there: of a column without a default that of its domain, if the domain allows it.
+    fn add_domain_column(&mut self, column: &ColumnDefinition, new: &mut NewColumn) -> SqlResult<()> {
+        let to = TypeReference::of(new.domain);
+        if let Some(default) = &column.default {
+            // It is computed for each row, and looked at there.
+            let what = ("default expression", column.name.as_str());
+            new.default = Some(self.assigned_words(default, &Vec::new(), Clause::Default, what, to)?);
+            return Ok(());
+        }
+        let empty = Text::new("");
+        let domain = new.domain;
+        let value = self.bind_with(&empty, &[], |binder| {
+            let value = match binder.domain_default(domain)? {
+                None => crate::bind::constant(Datum::Null, seawall_values::oid::UNKNOWN),
+                Some(text) => {
+                    let parsed = crate::parse::expression(&Text::new(&text))?;
+                    binder.in_new_scope(Clause::Default, |binder| binder.expression(&parsed))?
+                }
+            };
+            binder.assigned_value(value, to, "default expression", "")
+        })?;
+        new.missing = Some(self.constant_value(value)?);
+        Ok(())
     }
 
     /// The value of a default that gives every row the same; `None`: it is computed for each row.
@@ -206,7 +235,9 @@ impl Session {
         of: &sqlparser::ast::DataType,
         using: Option<&WrittenExpression>,
     ) -> SqlResult<ColumnType> {
-        let (of, _) = self.column_type(text, of)?;
+        let domain = self.column_domain(text, of)?;
+        let (base, _) = self.column_type(text, of)?;
+        let of = if domain == 0 { base } else { TypeReference::of(domain) };
         let old = column_of(table, column)?.clone();
         let columns = columns_of(table);
         let cannot = |message: String| SqlError::new(SqlState::DATATYPE_MISMATCH, message);
@@ -228,7 +259,8 @@ impl Session {
                 })?;
                 Some(words.text)
             }
-            None if old.of == of => None,
+            None if old.of == of && old.domain == 0 => None,
+            None if old.of == base && domain == 0 => None,
             None => {
                 let empty = Text::new("");
                 let words = self.bind_with(&empty, &[], |binder| {
@@ -268,7 +300,7 @@ impl Session {
                 Some(words.text)
             }
         };
-        Ok(ColumnType { of, using: words, default })
+        Ok(ColumnType { of: base, using: words, default, domain })
     }
 }
 

@@ -27,6 +27,7 @@ impl Session {
             is_serial: false,
             generated: None,
             missing: None,
+            domain: 0,
         };
         let found = self.named_relation(&like.table)?;
         if matches!(found, Definition::Table(_) | Definition::View(_)) {
@@ -52,6 +53,7 @@ impl Session {
                 is_not_null: column.is_not_null,
                 default: copied_text(column.default.as_deref(), like.with_defaults),
                 identity,
+                domain: column.domain,
                 generated: copied_text(column.generated.as_deref(), like.with_generated),
                 ..plain(&column.name, column.of)
             });

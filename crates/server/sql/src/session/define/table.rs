@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use seawall_values::{Datum, SqlError, SqlResult, SqlState, TypeReference, oid};
+use seawall_values::user_types::is_domain;
+use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, oid};
 use sqlparser::ast::DataType;
 
 use super::super::Session;
@@ -103,7 +104,16 @@ impl Session {
         if let Some(of) = serial {
             return Ok((TypeReference::of(of), true));
         }
-        self.bind_with(text, &[], |binder| binder.type_of(of)).map(|of| (of, false))
+        self.bind_with(text, &[], |binder| binder.value_type_of(of)).map(|of| (of, false))
+    }
+
+    /// The domain that a column is to have, or 0.
+    pub(super) fn column_domain(&mut self, text: &Text, of: &DataType) -> SqlResult<Oid> {
+        if !matches!(of, DataType::Custom(..)) || self.column_type(text, of)?.1 {
+            return Ok(0);
+        }
+        let of = self.bind_with(text, &[], |binder| binder.type_of(of))?.oid;
+        Ok(if is_domain(of) { of } else { 0 })
     }
 
     pub(super) fn new_column(
@@ -144,6 +154,7 @@ impl Session {
             is_serial,
             generated,
             missing: None,
+            domain: self.column_domain(text, &column.of)?,
         })
     }
 
@@ -309,6 +320,7 @@ impl Session {
                 is_serial: false,
                 generated: None,
                 missing: None::<Datum>,
+                domain: 0,
             });
         }
         let namespace = self.namespace_of_new(&create.name, create.is_temporary)?;

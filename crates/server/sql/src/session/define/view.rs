@@ -14,13 +14,15 @@ impl Session {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a view is made of a query"));
         };
         self.begin_statement()?;
-        let (bound, needed, stars) = self.bind_with(&create.text, &[], |binder| {
+        let (bound, needed, stars, types) = self.bind_with(&create.text, &[], |binder| {
             binder.has_parameters = false;
             binder.stars = Some(Vec::new());
             let bound = binder.query(query)?;
-            Ok((bound, binder.take_needed(), binder.stars.take().unwrap_or_default()))
+            let types = std::mem::take(&mut binder.used_types);
+            Ok((bound, binder.take_needed(), binder.stars.take().unwrap_or_default(), types))
         })?;
-        let uses = uses(&needed);
+        let mut uses = uses(&needed);
+        uses.extend(types.into_iter().map(|of| (of, 0)));
         let mut output = bound.output;
         if create.columns.len() > output.len() {
             let message = "CREATE VIEW specifies more column names than columns";

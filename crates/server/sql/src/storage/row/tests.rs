@@ -19,6 +19,7 @@ fn column(of: seawall_values::Oid) -> Column {
         missing: Datum::Null,
         is_dropped: false,
         sequence: 0,
+        domain: 0,
     }
 }
 

@@ -109,6 +109,7 @@ fn step(world: &mut World, number: usize) -> Result<bool, String> {
         }
         9 => {
             let to = ColumnType {
+                domain: 0,
                 of: TypeReference::of(oid::TEXT),
                 using: Some("(u as text)".to_owned()),
                 default: None,
