@@ -50,6 +50,7 @@ recorded! {
     check_option,
     cursors,
     definitions,
+    domains,
     drivers,
     elements,
     enums,

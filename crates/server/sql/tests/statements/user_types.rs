@@ -26,6 +26,25 @@ fn types_and_their_values_survive_a_restart() {
 }
 
 #[test]
+fn a_type_of_a_prepared_transaction_is_there_once_that_is_committed() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    let made = "begin; create type mood as enum ('a', 'b'); prepare transaction 'types'";
+    assert_eq!(client.run(made).last().unwrap(), "-> PREPARE TRANSACTION");
+    let unknown = ["ERROR 42704: type \"mood\" does not exist at 8"];
+    assert_eq!(client.run("select 'a'::mood"), unknown);
+    drop(client);
+    let database = database.reopened();
+    let mut client = database.connect();
+    assert_eq!(client.run("select 'a'::mood"), unknown);
+    assert_eq!(client.run("commit prepared 'types'"), ["-> COMMIT PREPARED"]);
+    assert_eq!(client.run("select 'a'::mood"), ["[mood]", "a", "-> SELECT 1"]);
+    assert_eq!(client.run("begin; drop type mood; prepare transaction 'gone'").len(), 3);
+    assert_eq!(client.run("rollback prepared 'gone'"), ["-> ROLLBACK PREPARED"]);
+    assert_eq!(client.run("select 'a'::mood"), ["[mood]", "a", "-> SELECT 1"]);
+}
+
+#[test]
 fn another_session_sees_labels_as_they_are_when_its_statement_begins() {
     let database = TestDatabase::new();
     let (mut owner, mut other) = (database.connect(), database.connect());
