@@ -188,6 +188,15 @@ pub enum ReceiveError {
         /// Where the record starts.
         lsn: Lsn,
     },
+    /// The sender has loaded rows that are in no log. Nothing of this record is kept, and the log does not go on here.
+    #[error(
+        "the record at {lsn} says that rows were loaded past the log, so this server cannot have them: make it anew from a later copy, \
+         and give the sender a hold of kind Standby before, so that it logs what it loads"
+    )]
+    LoadedPastLog {
+        /// Where the record starts.
+        lsn: Lsn,
+    },
     /// The bytes are not the header page of a segment of this timeline.
     #[error("what was received for {lsn} is not the header page of a segment of this timeline")]
     Header {

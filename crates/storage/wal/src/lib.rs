@@ -91,7 +91,7 @@ pub use options::{FlushBy, LogOptions};
 pub use page_images::{PageImageEntry, PageImages};
 pub use prepared::{Decision, GID_BYTES_MAX, OWNER_BYTES_MAX, Outcome, Prepare};
 pub use reader::{EndReason, LogEnd, LogReader, LogRecord, PendingUse};
-pub use received::ReceivedMark;
+pub use received::{ReceivedMark, received_stretches};
 pub use received_log::ReceivedLog;
 pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordKind, RecordSpan};
 pub use retention::RetentionReport;

@@ -34,6 +34,7 @@ use crate::pending::Clearing;
 use crate::reader::LogEnd;
 use crate::received::ReceivedMark;
 use crate::record::RECORD_HEADER_BYTES;
+use crate::recycle::OldName;
 use crate::sabotage::{Defect, sabotaged};
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 use crate::segment_set::{FoundFiles, SegmentSet, fatal, is_of_other_copy, oldest_without_gap, read_header};
@@ -66,9 +67,13 @@ pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> R
     if !identity.geometry.is_normal(start) {
         return Err(LogError::Options { problem: format!("no record can start at {start}") });
     }
-    disk.create_directory(LOG_DIRECTORY).map_err(|error| LogError::io("create", LOG_DIRECTORY, error))?;
-    disk.sync_directory("").map_err(|error| fatal("sync directory", "", &error))?;
     let history = options.history();
+    let parent = options.ancestors.last().map(|fork| history.timeline(fork.parent));
+    // A parent has the directory, durably.
+    if parent.is_none() {
+        disk.create_directory(LOG_DIRECTORY).map_err(|error| LogError::io("create", LOG_DIRECTORY, error))?;
+        disk.sync_directory("").map_err(|error| fatal("sync directory", "", &error))?;
+    }
     let mut found = FoundFiles::list(&*disk, &history, identity.geometry)?;
     let number = identity.geometry.segment_of(start);
     drop_recycled(&*disk, &identity, &history, &mut found, number);
@@ -83,7 +88,6 @@ pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> R
     }
     let counters = Counters::default();
     let segments = SegmentSet::new(disk, identity, options.spare_segments, found, start, number);
-    let parent = options.ancestors.last().map(|fork| history.timeline(fork.parent));
     make_first(&segments, parent, start, &counters)?;
     let carry = vec![0; offset_in_block(identity.geometry.offset_of(start))];
     let clearing = if parent.is_some() { Clearing::NotNeeded } else { Clearing::Zeros };
@@ -105,9 +109,12 @@ fn make_first(
     let segment_use = if is_begun { SegmentUse::Begun } else { SegmentUse::Ready };
     let is_there = segments.contains(segments.name_of(number));
     if let Some(parent) = parent.filter(|_| !is_there) {
+        let received = ReceivedMark::read(&*segments.disk, segments.identity.database, parent);
+        let is_received = received.map_err(|source| LogError::ReceivedMark { source })?.is_some();
+        let old_name = if is_received { OldName::GoesLast } else { OldName::GoesFirst };
         for spare in segments.strays_beyond(parent.id, number).into_iter().take(SPARES_TRIED) {
             if is_ready_spare(segments, parent, spare) {
-                return segments.adopt(spare, number, segment_use, counters);
+                return segments.adopt(spare, number, segment_use, old_name, counters);
             }
         }
     }

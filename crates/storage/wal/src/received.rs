@@ -43,6 +43,7 @@
 //! the same LSNs. A new timeline can begin where it ends.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
@@ -52,6 +53,7 @@ use seawall_types::{DatabaseId, Lsn, Timeline, TimelineId, TimelineMark};
 use crate::error::{LogError, ReceivedMarkError};
 use crate::segment::{FORMAT_VERSION, LOG_DIRECTORY};
 use crate::segment_set::{fatal, no_space_or};
+use crate::timeline::TimelineHistory;
 
 const MAGIC: [u8; 8] = *b"SWRCV\r\n\x1A";
 const FIELDS_BYTES: usize = 72;
@@ -189,6 +191,26 @@ impl ReceivedMark {
         self.synced = synced;
         Ok(())
     }
+}
+
+/// The stretches of the log of `history` that this server has received, by the marks of its timelines: the others it has written.
+///
+/// # Errors
+/// As [`ReceivedMark::open`].
+pub fn received_stretches(
+    disk: &dyn Disk,
+    database: DatabaseId,
+    history: &TimelineHistory,
+) -> Result<Vec<Range<Lsn>>, ReceivedMarkError> {
+    let ancestors = history.forks.iter().map(|fork| fork.parent);
+    let mut stretches = Vec::new();
+    for id in ancestors.chain([history.timeline]) {
+        let timeline = history.timeline(id);
+        if ReceivedMark::read(disk, database, timeline)?.is_some() {
+            stretches.push(timeline.began..history.left_at(id).unwrap_or(Lsn::MAX));
+        }
+    }
+    Ok(stretches)
 }
 
 fn path_of(timeline: TimelineId) -> String {

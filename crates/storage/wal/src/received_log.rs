@@ -35,15 +35,17 @@ use crate::metrics::Counters;
 use crate::observer::LogObserver;
 use crate::open::{ReceivedFiles, open_received};
 use crate::options::LogOptions;
+use crate::pending::{self, Clearing};
 use crate::reader::{EndReason, LogEnd};
 use crate::received::ReceivedMark;
 use crate::recent::RecentLog;
-use crate::record_walk::{NoRecord, RecordWalk};
+use crate::record_walk::{RecordWalk, WalkError};
 use crate::retention::{Cleaning, Recycling, RetentionReport, all_batches};
-use crate::segment::{SegmentUse, encode_header};
+use crate::segment::{LogIdentity, SegmentUse, encode_header};
 use crate::segment_set::SegmentSet;
 use crate::stream::{LogStream, StreamedLog};
 use crate::timeline::TimelineHistory;
+use crate::writer::buffer_capacity;
 
 /// How far the mark may lag the durable log before a sync moves it.
 const MARK_LAG_BYTES: u64 = 16 << 20;
@@ -118,8 +120,16 @@ impl ReceivedLog {
         let identity = segments.identity;
         let mark = ReceivedMark::open(&*disk, identity.database, identity.timeline);
         let mark = match mark.map_err(|source| LogError::ReceivedMark { source })? {
-            Some(mark) => mark,
-            None => ReceivedMark::create(&*disk, identity.database, identity.timeline, end.lsn)?,
+            Some(mark) => {
+                prepare_pending(&*disk, &identity, options, Clearing::NotNeeded)?;
+                mark
+            }
+            None => {
+                // Before the mark: from then on readers pass the pending files over. What a process that wrote the timeline here has
+                // left in them is not the primary's.
+                prepare_pending(&*disk, &identity, options, Clearing::Zeros)?;
+                ReceivedMark::create(&*disk, identity.database, identity.timeline, end.lsn)?
+            }
         };
         let geometry = identity.geometry;
         let oldest = segments.oldest_retained(geometry.segment_of(end.lsn));
@@ -160,7 +170,8 @@ impl ReceivedLog {
     /// [`ReceivedLog::sync`]. After an error all bytes from `wanted` on have to come again: from the end of a whole record.
     ///
     /// # Errors
-    /// `Place` if other bytes are wanted; `Record`, `Header` if they are not this log; `Log` if they cannot be written.
+    /// `Place` if other bytes are wanted; `Record`, `Header` if they are not this log; `LoadedPastLog` if rows are missing from it;
+    /// `Log` if they cannot be written.
     pub fn receive(&self, start: Lsn, bytes: &[u8]) -> Result<(), ReceiveError> {
         let mut receiving = self.receiving.lock();
         self.check_open(&receiving)?;
@@ -212,6 +223,22 @@ impl ReceivedLog {
             self.check_poison()?;
             self.sync_records(&mut receiving)?;
             self.advance_mark(&mut receiving)?;
+        }
+        self.end_receiving(&mut receiving)
+    }
+
+    /// As `close`, and leaves the mark where it is: a promotion has no use for one, and no time.
+    ///
+    /// # Errors
+    /// As `sync`.
+    pub fn end(&self) -> Result<LogEnd, LogError> {
+        self.end_receiving(&mut self.receiving.lock())
+    }
+
+    fn end_receiving(&self, receiving: &mut Receiving) -> Result<LogEnd, LogError> {
+        if !receiving.is_closed {
+            self.check_poison()?;
+            self.sync_records(receiving)?;
             receiving.is_closed = true;
             self.segments.close();
             self.holds.close();
@@ -337,7 +364,10 @@ impl ReceivedLog {
             if is_header {
                 self.compare_header(position, piece)?;
             } else {
-                receiving.walk.follow(piece).map_err(|NoRecord(lsn)| ReceiveError::Record { lsn })?;
+                receiving.walk.follow(piece).map_err(|error| match error {
+                    WalkError::NoRecord(lsn) => ReceiveError::Record { lsn },
+                    WalkError::LoadedPastLog(lsn) => ReceiveError::LoadedPastLog { lsn },
+                })?;
                 self.write(receiving, number, offset, piece)?;
                 receiving.whole = receiving.walk.end();
             }
@@ -465,6 +495,16 @@ impl ReceivedLog {
         }
         LogError::Poisoned { cause }
     }
+}
+
+/// Makes the pending files for the timeline that a promotion begins, which has no time to. Nothing is stored in them before.
+fn prepare_pending(
+    disk: &dyn Disk,
+    identity: &LogIdentity,
+    options: &LogOptions,
+    clearing: Clearing,
+) -> Result<(), LogError> {
+    pending::prepare(disk, identity, buffer_capacity(options.buffer_bytes), clearing).map(drop)
 }
 
 impl StreamedLog for ReceivedLog {

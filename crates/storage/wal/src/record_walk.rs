@@ -9,7 +9,7 @@ use seawall_codec::checksum::Crc32c;
 use seawall_types::Lsn;
 
 use crate::geometry::LogGeometry;
-use crate::record::{LogKey, RECORD_HEADER_BYTES, RecordHeader, STAMP_BYTES};
+use crate::record::{LogKey, RECORD_HEADER_BYTES, RecordHeader, RecordKind, STAMP_BYTES};
 use crate::segment::LogIdentity;
 
 /// See the module.
@@ -28,9 +28,14 @@ pub(crate) struct RecordWalk {
     begun: Option<(RecordHeader, Crc32c)>,
 }
 
-/// The bytes from here on are no record of this log.
+/// Why a walk ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoRecord(pub(crate) Lsn);
+pub(crate) enum WalkError {
+    /// The bytes from here on are no record of this log.
+    NoRecord(Lsn),
+    /// The record here says that rows were loaded which are in no log: whoever has only the log lacks them.
+    LoadedPastLog(Lsn),
+}
 
 impl RecordWalk {
     /// Starts at `start`, where a record starts.
@@ -52,7 +57,7 @@ impl RecordWalk {
     }
 
     /// Follows the next record bytes, header pages of segments left out. After an error it is of no more use.
-    pub(crate) fn follow(&mut self, mut bytes: &[u8]) -> Result<(), NoRecord> {
+    pub(crate) fn follow(&mut self, mut bytes: &[u8]) -> Result<(), WalkError> {
         while !bytes.is_empty() {
             bytes = match self.begun.take() {
                 None => self.follow_header(bytes)?,
@@ -63,7 +68,7 @@ impl RecordWalk {
     }
 
     /// Takes what belongs to the header of the record; the rest.
-    fn follow_header<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], NoRecord> {
+    fn follow_header<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], WalkError> {
         let (piece, rest) = bytes.split_at(bytes.len().min(RECORD_HEADER_BYTES - self.read));
         self.header[self.read..self.read + piece.len()].copy_from_slice(piece);
         self.read += piece.len();
@@ -71,8 +76,9 @@ impl RecordWalk {
             return Ok(rest);
         }
         let header = RecordHeader::decode(&self.header, self.key.masks(self.end));
-        let header = header.ok_or(NoRecord(self.end))?;
-        let batch_start = header.batch_start_from(self.batch_floor, self.end).ok_or(NoRecord(self.end))?;
+        let header = header.ok_or(WalkError::NoRecord(self.end))?;
+        let batch_start =
+            header.batch_start_from(self.batch_floor, self.end).ok_or(WalkError::NoRecord(self.end))?;
         self.batch_floor = self.batch_floor.max(batch_start);
         let mut checksum = Crc32c::new();
         checksum.update(&self.header[STAMP_BYTES..]);
@@ -85,7 +91,7 @@ impl RecordWalk {
         header: RecordHeader,
         mut checksum: Crc32c,
         bytes: &'a [u8],
-    ) -> Result<&'a [u8], NoRecord> {
+    ) -> Result<&'a [u8], WalkError> {
         let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
         let (piece, rest) = bytes.split_at(bytes.len().min(length - self.read));
         checksum.update(piece);
@@ -95,7 +101,10 @@ impl RecordWalk {
             return Ok(rest);
         }
         if !header.verifies(checksum.finish(), self.key.masks(self.end)) {
-            return Err(NoRecord(self.end));
+            return Err(WalkError::NoRecord(self.end));
+        }
+        if header.kind == RecordKind::BulkLoad {
+            return Err(WalkError::LoadedPastLog(self.end));
         }
         self.end = self.geometry.advance(self.end, u64::from(header.length));
         self.read = 0;

@@ -105,22 +105,38 @@ fn write_headers(
     Ok(readied)
 }
 
+/// When a segment of the parent timeline that becomes one of another timeline loses its old name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OldName {
+    /// Durably, before its header changes: if the power goes, a parent that was written here may read on into it.
+    GoesFirst,
+    /// With the new name, which takes a sync less. A parent that was received ends before a segment with another header, and makes
+    /// that one ready anew.
+    GoesLast,
+}
+
 impl SegmentSet {
-    /// Gives the spare `name` of the parent timeline place `number` of this one. It loses its old name durably before its header
-    /// changes: the parent may read on into it if the power goes.
+    /// Gives the spare `name` of the parent timeline place `number` of this one. The old name goes as `old_name` says.
     pub(crate) fn adopt(
         &self,
         name: SegmentName,
         number: u64,
         segment_use: SegmentUse,
+        old_name: OldName,
         counters: &Counters,
     ) -> Result<(), LogError> {
         let preparing = self.lock_preparing();
         let (from, between, to) = (name.path(), spare_path(number), self.path_of(number));
         let failed = |error| LogError::io("recycle", &from, error);
-        self.disk.rename(&from, &between).map_err(failed)?;
+        let between = match old_name {
+            OldName::GoesFirst => {
+                self.disk.rename(&from, &between).map_err(failed)?;
+                self.sync_names(counters)?;
+                between
+            }
+            OldName::GoesLast => from.clone(),
+        };
         self.forget(name);
-        self.sync_names(counters)?;
         let file = self.disk.open(&between, OpenMode::Write).map_err(failed)?;
         file.write_all_at(&encode_header(&self.identity, number, segment_use), 0).map_err(failed)?;
         file.sync_data().map_err(|error| fatal("sync", &between, &error))?;

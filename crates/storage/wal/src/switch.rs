@@ -16,7 +16,8 @@
 //!
 //! **What it costs** does not depend on the size of segments: the last spare of the parent that it has not begun gets a header
 //! and a name, so no zeros are written, and the pending files stay as they are (`pending`). Without a spare a segment is made
-//! from zeros. If the power goes on the way, the parent has a spare less.
+//! from zeros. If the power goes on the way, the parent has a spare less. In series there are four syncs here, if the parent was
+//! received and is durable: of the history, of the header, of the names of both, of the switch record.
 //!
 //! The parent's segments beyond the fork are removed by the first retention after 5, not on the way.
 
@@ -80,7 +81,8 @@ pub fn begin_timeline(
     assert_eq!(left.fork, end.lsn, "a timeline begins where its parent's log ends");
     let parent = LogIdentity { timeline: history.timeline(left.parent), ..options.check()? };
     write_again(&**disk, &parent, end.durable, end.lsn)?;
-    history.store(disk).map_err(|source| LogError::History { source })?;
+    history.write(disk).map_err(|source| LogError::History { source })?;
+    // Makes the name of the history durable with that of the first segment.
     let log = Log::create_at(Arc::clone(disk), options, end.lsn)?;
     let switch =
         TimelineSwitch { timeline: history.timeline, parent: left.parent, fork: left.fork, time_micros };

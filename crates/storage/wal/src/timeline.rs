@@ -190,6 +190,14 @@ impl TimelineHistory {
     /// # Errors
     /// `Io`.
     pub fn store(&self, disk: &Arc<dyn Disk>) -> Result<(), HistoryError> {
+        self.write(disk)?;
+        let path = TimelineHistory::path(self.timeline);
+        let synced = disk.sync_directory(LOG_DIRECTORY);
+        synced.map_err(|source| HistoryError::Io { action: "write", path, source })
+    }
+
+    /// As `store`, but for the sync of the directory, which is the caller's.
+    pub(crate) fn write(&self, disk: &Arc<dyn Disk>) -> Result<(), HistoryError> {
         let path = TimelineHistory::path(self.timeline);
         let temporary = format!("{path}.new");
         let write = || -> io::Result<()> {
@@ -198,8 +206,7 @@ impl TimelineHistory {
             if !sabotaged(Defect::HistoryNotSynced) {
                 file.sync_data()?;
             }
-            disk.rename(&temporary, &path)?;
-            disk.sync_directory(LOG_DIRECTORY)
+            disk.rename(&temporary, &path)
         };
         write().map_err(|source| HistoryError::Io { action: "write", path: path.clone(), source })
     }

@@ -36,7 +36,8 @@ use crate::segment_set::{SegmentInfo, SegmentSet};
 use crate::stream::{LogStream, StreamedLog};
 use crate::timeline::TimelineHistory;
 
-use appender::{Appender, Room, buffer_capacity};
+pub(crate) use appender::buffer_capacity;
+use appender::{Appender, Room};
 use flush::{FlusherState, InFlight};
 use mirror::Mirror;
 
