@@ -1,6 +1,7 @@
 //! The threads of a database: one for checkpoints, one that flushes `Async` commits in time and one that makes segments of
 //! the log (`log::keeper`), one that cleans the log up (`log::cleaner`), one for each archive that archives it
-//! (`archiver`), one for rules about in-doubt transactions if there are any, and one that publishes statistics.
+//! (`archiver`), one for rules about in-doubt transactions if there are any, and one that publishes statistics. A standby has
+//! those for checkpoints and segments, and one that applies (`standby::applier`); the others start with its promotion.
 //! The log's own flusher is another. None is needed for correctness: with
 //! `Background::Manual` there are none, and the calling threads do the work.
 
@@ -27,6 +28,8 @@ pub(crate) struct BackgroundThreads {
     pub(crate) segment_work: WaitWord,
     rules_work: WaitWord,
     pub(crate) clean_work: WaitWord,
+    /// Changes when a standby may have something to apply.
+    pub(crate) apply_work: WaitWord,
     /// Changes when the threads are to stop.
     stopped: WaitWord,
 }

@@ -25,7 +25,7 @@ use seawall_types::TableId;
 
 use crate::bulk_load::loaded_rows::{LoadedRow, LoadedRows};
 use crate::bulk_load::row_sorter::RowSorter;
-use crate::catalog::{self, Table};
+use crate::catalog::{self, ReclaimRow, Table};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::options::{Durability, Isolation, TransactionOptions};
@@ -115,9 +115,9 @@ impl Loading {
             storage
         };
         let loading = Loading { engine: Arc::clone(engine), storage, is_logged: false };
-        let key = catalog::reclaim_key(storage);
+        let (key, row) = (catalog::reclaim_key(storage), ReclaimRow::Filling.encode());
         let request = CommitRequest::plain(engine.locks.new_owner(), Durability::Sync);
-        let stamp = engine.log_commit(&request, std::iter::once((&key[..], Some(&b""[..]))), 0)?;
+        let stamp = engine.log_commit(&request, std::iter::once((&key[..], Some(&row[..]))), 0)?;
         engine.finish_commit(stamp, Durability::Sync)?;
         Ok(loading)
     }
@@ -135,6 +135,7 @@ impl Loading {
         let plan = loader.graft(self.engine.flushed()).map_err(|error| Error::tree(&error))?;
         // In place, and known to be, before the commit that tells of the rows: no log has them, so a recovery file that is
         // damaged after a crash must not be what they depend on.
+        let _storing = self.engine.redo.storing();
         let superblock = self.engine.redo.superblock();
         let applied = self.engine.tree.apply_chunk(plan, Some(&superblock));
         applied.map_err(|error| self.engine.tree_write_error(&error))?;

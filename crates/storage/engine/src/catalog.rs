@@ -156,21 +156,26 @@ pub(crate) fn decode_storage(key: &[u8]) -> Result<TableId, Error> {
     decode_id_key(&row_key::encode(RECLAIM, key)).map(TableId::new)
 }
 
+/// What tells a storage that is being filled from one to be cut out.
+const FILLING: u8 = 0;
+
 /// A row of `reclaim`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReclaimRow {
+    /// Belongs to no table.
     Storage,
-    /// A dropped table whose name was reused, so that no other row records the drop.
-    Object {
-        object: u64,
-        dropped: Lsn,
-    },
+    /// Of a load under way, which gives it to a table or gives it up. The server that loads knows whether the load goes on; a standby knows
+    /// only this row, and leaves the storage alone until the row changes.
+    Filling,
+    /// Of a table whose name was taken again, so that nothing else tells of the drop.
+    Object { object: u64, dropped: Lsn },
 }
 
 impl ReclaimRow {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             ReclaimRow::Storage => Vec::new(),
+            ReclaimRow::Filling => vec![FILLING],
             ReclaimRow::Object { object, dropped } => {
                 [object.to_le_bytes(), dropped.get().to_le_bytes()].concat()
             }
@@ -183,9 +188,10 @@ impl ReclaimRow {
         match object_and_stamp.and_then(|(object, stamp)| number(object).zip(number(stamp))) {
             Some((object, stamp)) => Ok(ReclaimRow::Object { object, dropped: Lsn::new(stamp) }),
             None if row.is_empty() => Ok(ReclaimRow::Storage),
+            None if row == [FILLING] => Ok(ReclaimRow::Filling),
             None => Err(Error::Catalog {
                 place: format!("storage {storage} to be reclaimed"),
-                problem: "the row is neither empty nor 16 bytes long",
+                problem: "the row is neither empty, nor one zero byte, nor 16 bytes long",
             }),
         }
     }
@@ -466,7 +472,8 @@ mod tests {
             assert_eq!(NameRow::decode("t", &row.encode()).unwrap(), row);
             assert_eq!(NameRow::is_dropped(&row.encode()), row != NameRow::Table(7));
         }
-        for row in [ReclaimRow::Storage, ReclaimRow::Object { object: 7, dropped: Lsn::new(9) }] {
+        let of_object = ReclaimRow::Object { object: 7, dropped: Lsn::new(9) };
+        for row in [ReclaimRow::Storage, ReclaimRow::Filling, of_object] {
             assert_eq!(ReclaimRow::decode(TableId::new(70), &row.encode()).unwrap(), row);
         }
         for length in (1..20).filter(|length| *length != 16) {

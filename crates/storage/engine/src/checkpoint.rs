@@ -158,6 +158,7 @@ impl Engine {
     /// a standby.
     fn between_commits(&self, swap: impl FnOnce() -> Frozen) -> Result<Frozen, Error> {
         let apply_turn = self.apply_turn.take();
+        // A promotion has that turn when the log becomes a written one.
         match self.log.written() {
             None => Ok(swap()),
             Some(log) => {
@@ -207,13 +208,14 @@ impl Engine {
         }
         let is_standby = self.log.written().is_none();
         if is_standby {
-            self.strike_off(frozen, &reclaim);
+            self.strike_off(state, frozen, &reclaim);
         }
         let superblock = self.merge_system_rows(frozen, &mut pace, &mut totals)?;
         self.redo.passed_images(frozen.logged_images);
         frozen.prepared.merged();
         self.in_doubt.forget_settled(self.settled());
         self.release(frozen);
+        state.struck_off.clear();
         if is_standby {
             self.forget_struck_off(state, frozen, &reclaim);
         } else {
@@ -223,7 +225,10 @@ impl Engine {
         if !self.log.is_read_only() {
             // The other copy still has the redo point before this one, and needs segments that are about to go: it
             // must be of use when this one is damaged.
-            self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
+            let storing = self.redo.storing();
+            let newest = self.redo.superblock();
+            self.tree.store_superblock(&newest).map_err(|error| self.tree_write_error(&error))?;
+            drop(storing);
             self.clean_log_up_to(superblock.redo_point)?;
         }
         let end = self.clock().monotonic();
@@ -267,6 +272,7 @@ impl Engine {
     /// Puts on record that the log is durable up to the freeze point, before any page has what is in it. Without that, a bit
     /// that turned over in its last batch would make that a torn tail: dropped, although some of it is in pages.
     fn note_end_of_log(&self, frozen: &Frozen) -> Result<(), Error> {
+        let _storing = self.redo.storing();
         let current = self.redo.superblock();
         let superblock = Superblock { log_end: frozen.end.max(current.log_end), ..current };
         if self.log.is_read_only() || superblock.log_end == current.log_end {
@@ -374,6 +380,7 @@ impl Engine {
         let plan =
             self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;
         totals.rows += rows.taken();
+        let _storing = self.redo.storing();
         let current = self.redo.superblock();
         let superblock = Superblock {
             redo_point: frozen.end.max(current.redo_point),

@@ -34,6 +34,7 @@ use crate::pacing::recovery_time::RecoveryTime;
 use crate::row_key;
 use crate::snapshots::SnapshotRegistry;
 use crate::snapshots::view::View;
+use crate::standby::control::ApplyControl;
 use crate::standby::turn::ApplyTurn;
 use crate::transaction::commit_queue::CommitQueue;
 use crate::transaction::lock_table::LockTable;
@@ -67,6 +68,7 @@ pub(crate) struct Engine {
     pub(crate) loads: Loads,
     pub(crate) checkpoint_turn: CheckpointTurn,
     pub(crate) apply_turn: ApplyTurn,
+    pub(crate) apply_control: ApplyControl,
     pub(crate) redo: Redo,
     pub(crate) pacing: Pacing,
     pub(crate) background: Arc<BackgroundThreads>,
@@ -124,6 +126,7 @@ impl Engine {
             loads: Loads::default(),
             checkpoint_turn: CheckpointTurn::new(clock.monotonic()),
             apply_turn: ApplyTurn::default(),
+            apply_control: ApplyControl::default(),
             redo: Redo::new(parts.superblock, parts.image_log_bytes),
             pacing: Pacing::new(parts.options.background, clock, recovery_time, measurements),
             background: Arc::clone(background),

@@ -190,6 +190,23 @@ pub enum Error {
         /// Where the log says so.
         lsn: Lsn,
     },
+    /// A standby has not applied in time what a caller waits for.
+    #[error("the log up to {wanted} was not applied in time: it is applied up to {applied}")]
+    NotApplied {
+        /// What was waited for.
+        wanted: Lsn,
+        /// What new snapshots see.
+        applied: Lsn,
+    },
+    /// Rows of the database that is followed are in no log, so a standby cannot have them.
+    #[error(
+        "the log that is followed says at {lsn} that rows were loaded past it: make this standby anew from a later copy, and give the \
+         primary a log hold of kind Standby before, so that it logs what it loads"
+    )]
+    FollowedPastLog {
+        /// Where the log says so.
+        lsn: Lsn,
+    },
     /// A backup cannot be an increment of the one that was named.
     #[error(
         "the backup with the redo point {redo_point} is of another database, or is not older: take a full backup, or name another \

@@ -119,6 +119,7 @@ pub use seawall_wal::{
     SegmentState, StreamPiece, TimelineFork, TimelineHistory,
 };
 pub use snapshots::scan::{Direction, LentRow, Range, Scan};
+pub use standby::control::{AppliedRecords, StandbyStatistics};
 pub use transaction::Transaction;
 pub use transaction::commit::CommitHandle;
 pub use transaction::lock_mode::{LockMode, LockModes, RowLock};

@@ -54,7 +54,7 @@ impl Lifecycle {
     pub(crate) fn check_writable(&self) -> Result<(), Error> {
         self.check_open()?;
         self.check_not_stopped()?;
-        self.log.written().map(|_| ()).ok_or(Error::ReadOnly)
+        if self.log.takes_writers() { Ok(()) } else { Err(Error::ReadOnly) }
     }
 
     /// `Stopped` after a failed write.

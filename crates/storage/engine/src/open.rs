@@ -163,6 +163,9 @@ impl Engine {
         let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
         engine.take_up_log_holds()?;
         engine.prepare_archivers()?;
+        if engine.log.received().is_some() && !engine.is_manual() {
+            engine.start_standby().inspect_err(|_| engine.stop_background())?;
+        }
         if engine.log.written().is_some() && !engine.is_manual() {
             engine.start_background().inspect_err(|_| engine.stop_background())?;
             if engine.view().unmerged().is_some() {

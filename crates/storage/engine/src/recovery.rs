@@ -19,6 +19,7 @@ pub(crate) mod restore;
 pub(crate) mod statistics;
 pub(crate) mod timeline;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,9 @@ use seawall_sync::mpsc::{SyncSender, sync_channel};
 use seawall_sync::thread::{self, ScopedJoinHandle};
 use seawall_tree::{MergeSource, Superblock, Tree};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{Changes, EndReason, LogEnd, LogReader, Outcome, PendingUse, Prepare, Record};
+use seawall_wal::{
+    Changes, EndReason, LogEnd, LogReader, Outcome, PendingUse, Prepare, Record, received_stretches,
+};
 
 use crate::catalog::dropped_tables;
 use crate::catalog::merge::many_catalog_rows;
@@ -42,7 +45,7 @@ use crate::in_doubt::rows::LongBodies;
 use crate::inspect::log_records::open_reader;
 use crate::options::{OpenMode, Options};
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
-use crate::recovery::timeline::{ReplayOntoBackup, list_log_files};
+use crate::recovery::timeline::{ReplayOntoBackup, history_of, list_log_files};
 use crate::row_key;
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::View;
@@ -90,6 +93,8 @@ pub(crate) struct Replay<'a> {
     onto_backup: Option<ReplayOntoBackup>,
     /// See `standby`.
     is_standby: bool,
+    /// Stretches of the log that were received from another server, before this one was promoted, perhaps.
+    received: Vec<Range<Lsn>>,
 }
 
 impl<'a> Replay<'a> {
@@ -111,6 +116,9 @@ impl<'a> Replay<'a> {
             reader.set_limit(onto.end);
         }
         let files = list_log_files(&environment.disk, &superblock)?;
+        let history = history_of(&environment.disk, &superblock)?;
+        let received = received_stretches(&*environment.disk, superblock.database, &history)
+            .map_err(|error| Error::log(&error))?;
         let started = environment.clock.monotonic();
         Ok(Replay {
             end_at_most: files.end_at_most().max(redo_point),
@@ -121,6 +129,7 @@ impl<'a> Replay<'a> {
             part_rows: 0,
             onto_backup,
             is_standby: false,
+            received,
             environment,
             tree,
             superblock,
@@ -131,8 +140,10 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// The log is another server's, which strikes dropped tables off its own list.
-    pub(crate) fn of_standby(self) -> Replay<'a> {
+    /// The log is another server's, which strikes dropped tables off its own list. What a process that wrote here has left in memory is
+    /// not in that server's log.
+    pub(crate) fn of_standby(mut self) -> Replay<'a> {
+        self.reader.use_pending(PendingUse::Ignore);
         Replay { is_standby: true, ..self }
     }
 
@@ -258,7 +269,10 @@ impl<'a> Replay<'a> {
             | Record::BulkLoad(_)
             | Record::PageImages(_) => return Ok(Some(0)),
         };
-        let is_copy = self.onto_backup.is_some() || self.is_standby;
+        // Of a server with other checkpoints, so with a list of its own of storages to cut out.
+        let is_copy = self.onto_backup.is_some()
+            || self.is_standby
+            || self.received.iter().any(|stretch| stretch.contains(&span.start));
         let mut dealt = Dealt { stamp: span.end, rows: 0, bytes: 0, next_table: self.next_table, is_copy };
         if let Some((decision, outcome)) = decision {
             let unknown = || place(&format!("it decides {:?}, which is not in doubt", decision.gid));
@@ -426,8 +440,8 @@ struct Dealt {
     rows: u64,
     bytes: u64,
     next_table: u64,
-    /// The tree is a backup's or a standby's, and the log that of another one, whose checkpoints were at other places. Drops are
-    /// written out, and storages stay listed in `reclaim` unless a table gets them: see `restore` and `standby`.
+    /// The tree is a backup's or a standby's, or one that was, and the record that of another server, whose checkpoints were at other
+    /// places. Drops are written out, and storages stay listed in `reclaim` unless a table gets them: see `restore` and `standby`.
     is_copy: bool,
 }
 
@@ -443,6 +457,11 @@ impl Dealt {
             change.copy_row_key(&mut dealer.row_key);
             let is_forgotten = change.table() == catalog::RECLAIM && change.value().is_none();
             if self.is_copy && is_forgotten && !gives_away(changes.clone(), &dealer.row_key)? {
+                // It may have been a load's that was given up. One that was cut out here already is cut out once more, which
+                // finds nothing.
+                self.rows += 1;
+                self.bytes += row_bytes(&dealer.row_key, None);
+                dealer.deal(self.stamp, Some(&ReclaimRow::Storage.encode()))?;
                 continue;
             }
             if change.table().get() < FIRST_USER_TABLE && !sabotaged(Defect::NextTableForgotten) {

@@ -10,14 +10,17 @@
 //! * Checkpoints freeze between two steps instead of in the log's critical section, and write nothing into the log.
 //! * Storages of dropped tables are cut out when *this* server's snapshots allow it. Its list of them is its own: what the primary
 //!   strikes off its list is not struck off here, and a storage leaves the list in the chunk that moves the redo point past its drop.
+//!   A storage that a load of the primary fills is listed as such, and stays until the primary publishes it or gives it up.
 //! * A drop is written out when it is applied, not by the next checkpoint: the primary's checkpoints were at other places, and what
 //!   takes the name again relies on them.
 //! * Prepared transactions hold their locks from the moment that they are applied: a promotion has nothing to take up.
 //!
 //! **Promotion** (`promotion`) receives nothing more, applies the rest, and begins a new timeline; snapshots and sessions go on.
 //!
-//! One thread at a time applies; it, a freeze and a promotion exclude each other (`turn`).
+//! One thread at a time applies (`applier`); it, a freeze and a promotion exclude each other (`turn`).
 
+pub(crate) mod applier;
 pub(crate) mod apply;
+pub(crate) mod control;
 pub(crate) mod promotion;
 pub(crate) mod turn;

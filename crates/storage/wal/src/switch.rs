@@ -16,7 +16,7 @@
 //!
 //! **What it costs** does not depend on the size of segments: the last spare of the parent that it has not begun gets a header
 //! and a name, so no zeros are written, and the pending files stay as they are (`pending`). Without a spare a segment is made
-//! from zeros. If the power goes on the way, the parent has a spare less. In series there are four syncs here, if the parent was
+//! from zeros. If the power goes on the way, the parent has a spare less. In series there are four syncs here, and two of the list of holds, if the parent was
 //! received and is durable: of the history, of the header, of the names of both, of the switch record.
 //!
 //! The parent's segments beyond the fork are removed by the first retention after 5, not on the way.

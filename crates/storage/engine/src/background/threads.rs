@@ -20,30 +20,44 @@ const RETRY: Duration = Duration::from_secs(1);
 type Body = Box<dyn FnOnce(&Engine) + Send>;
 
 impl Engine {
-    /// Starts the threads.
+    /// Starts the threads of a database that takes writes.
     pub(crate) fn start_background(self: &Arc<Self>) -> Result<(), Error> {
-        let mut threads = self.background.threads.lock();
-        let start = |name: &str, body: Body| {
-            let engine = Arc::clone(self);
-            thread::Builder::new()
-                .name(name.to_owned())
-                .spawn(move || body(&engine))
-                .map_err(|error| Error::Io { message: format!("starting thread {name}: {error}") })
-        };
-        threads.push(start("seawall-checkpoint", Box::new(Engine::run_checkpoints))?);
-        threads.push(start("seawall-log", Box::new(Engine::keep_log))?);
-        threads.push(start("seawall-segments", Box::new(Engine::keep_segments))?);
+        self.start("seawall-checkpoint", Box::new(Engine::run_checkpoints))?;
+        self.start("seawall-segments", Box::new(Engine::keep_segments))?;
+        self.start_writing()
+    }
+
+    /// Starts those of a standby.
+    pub(crate) fn start_standby(self: &Arc<Self>) -> Result<(), Error> {
+        self.start("seawall-checkpoint", Box::new(Engine::run_checkpoints))?;
+        self.start("seawall-segments", Box::new(Engine::keep_segments))?;
+        self.start("seawall-apply", Box::new(Engine::keep_applying))
+    }
+
+    /// Starts those that a database needs besides when it takes writes.
+    pub(crate) fn start_writing(self: &Arc<Self>) -> Result<(), Error> {
+        self.start("seawall-log", Box::new(Engine::keep_log))?;
         if !self.options.in_doubt_rules.is_empty() {
-            threads.push(start("seawall-in-doubt", Box::new(Engine::keep_rules))?);
+            self.start("seawall-in-doubt", Box::new(Engine::keep_rules))?;
         }
-        threads.push(start("seawall-log-clean", Box::new(Engine::keep_log_clean))?);
+        self.start("seawall-log-clean", Box::new(Engine::keep_log_clean))?;
         if self.options.publish_statistics == PublishStatistics::EverySecond {
-            threads.push(start("seawall-statistics", Box::new(Engine::keep_statistics_published))?);
+            self.start("seawall-statistics", Box::new(Engine::keep_statistics_published))?;
         }
         for archiver in self.archivers.all() {
             let archiver = Arc::clone(archiver);
-            threads.push(start("seawall-archive", Box::new(move |engine| engine.keep_archive(&archiver)))?);
+            self.start("seawall-archive", Box::new(move |engine| engine.keep_archive(&archiver)))?;
         }
+        Ok(())
+    }
+
+    fn start(self: &Arc<Self>, name: &str, body: Body) -> Result<(), Error> {
+        let engine = Arc::clone(self);
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || body(&engine))
+            .map_err(|error| Error::Io { message: format!("starting thread {name}: {error}") })?;
+        self.background.threads.lock().push(thread);
         Ok(())
     }
 
@@ -55,6 +69,7 @@ impl Engine {
         self.background.segment_work.wake_all();
         self.background.rules_work.wake_all();
         self.background.clean_work.wake_all();
+        self.background.apply_work.wake_all();
         self.background.stopped.wake_all();
         self.archivers.all().iter().for_each(|archiver| archiver.end());
         for thread in self.background.threads.lock().drain(..) {

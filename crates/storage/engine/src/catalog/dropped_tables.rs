@@ -79,7 +79,7 @@ fn retaken_in(memtable: &Memtable, start: Lsn) -> Result<Vec<DroppedTable>, Erro
             ReclaimRow::Object { object, dropped } if dropped > start => {
                 found.push(DroppedTable { object, storage, stamp: dropped });
             }
-            ReclaimRow::Object { .. } | ReclaimRow::Storage => {}
+            ReclaimRow::Object { .. } | ReclaimRow::Storage | ReclaimRow::Filling => {}
         }
         Ok(())
     })?;

@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 use seawall_memtable::{Cursor, Memtable};
 use seawall_types::{Lsn, TableId};
 
-use crate::catalog;
+use crate::catalog::{self, ReclaimRow};
 use crate::checkpoint::statistics::Totals;
 use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
@@ -33,6 +33,23 @@ const CUT_RANGES_MAX: usize = 1 << 14;
 /// Memory that the deletion of a row of `reclaim` takes.
 const FORGOTTEN_BYTES: u64 = 128;
 
+/// A storage that `reclaim` lists, as a memtable or the catalog says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListedStorage {
+    storage: TableId,
+    /// Stamp of the row: for a dropped table, of the drop.
+    listed: Lsn,
+    /// The row is of a load that was under way.
+    is_filling: bool,
+}
+
+impl ListedStorage {
+    fn new(storage: TableId, listed: Lsn, row: &[u8]) -> Result<ListedStorage, Error> {
+        let is_filling = ReclaimRow::decode(storage, row)? == ReclaimRow::Filling;
+        Ok(ListedStorage { storage, listed, is_filling })
+    }
+}
+
 impl Engine {
     /// Storages that may be cut out now: dropped before the freeze, and no snapshot sees them.
     pub(crate) fn storages_to_reclaim(
@@ -43,25 +60,23 @@ impl Engine {
         if state.reclaim.is_none() {
             state.reclaim = Some(self.storages_in_catalog(frozen)?);
         } else {
-            let (dropped, kept) = reclaim_rows(&frozen.memtable)?;
+            let (listed, kept) = reclaim_rows(&frozen.memtable)?;
             let waiting = state.reclaim.get_or_insert_default();
             let kept: FxHashSet<TableId> = kept.into_iter().collect();
-            waiting.retain(|(storage, _)| !kept.contains(storage));
-            waiting.extend(dropped);
+            waiting.retain(|found| !kept.contains(&found.storage));
+            waiting.extend(listed);
         }
         let horizon = if sabotaged(Defect::CutUnderSnapshot) { Lsn::MAX } else { self.horizon() };
         let waiting = state.reclaim.get_or_insert_default();
         // A storage that was loaded in bulk is entered twice if its table is dropped: the drop is what counts.
-        waiting.sort_unstable_by_key(|(storage, dropped)| (*storage, std::cmp::Reverse(*dropped)));
-        waiting.dedup_by_key(|(storage, _)| *storage);
-        if self.log.received().is_some() {
-            // A load of the primary lists the storage that it fills, and no more than that is known of it here: storages are
-            // cut out once this server writes the log itself.
-            return Ok(Vec::new());
-        }
+        waiting.sort_unstable_by_key(|found| (found.storage, std::cmp::Reverse(found.listed)));
+        waiting.dedup_by_key(|found| found.storage);
+        // An attempt that failed has struck them off in this memtable, whose rows of theirs are still to be passed over.
+        let mut wanted = state.struck_off.clone();
         let unseen = |dropped: Lsn| dropped <= frozen.end && dropped <= horizon;
-        let mut wanted = Vec::new();
-        for (storage, dropped) in waiting.iter().filter(|(_, dropped)| unseen(*dropped)) {
+        for ListedStorage { storage, listed: dropped, .. } in
+            waiting.iter().filter(|found| unseen(found.listed) && !self.is_loaded_elsewhere(found))
+        {
             // Storages that are being loaded are listed in case the load is never finished. Asked in this order: a
             // load that finished in between has deleted its row before it ceased to be loading.
             let loading = self.loads.is_loading(*storage);
@@ -80,18 +95,23 @@ impl Engine {
         Ok(wanted)
     }
 
+    /// Whether the primary may still be filling the storage: a standby knows only what is listed.
+    fn is_loaded_elsewhere(&self, found: &ListedStorage) -> bool {
+        found.is_filling && self.log.received().is_some()
+    }
+
     /// All rows of `reclaim`, read once after open. Those in the tree were dropped before any snapshot of now.
-    fn storages_in_catalog(&self, frozen: &Frozen) -> Result<Vec<(TableId, Lsn)>, Error> {
+    fn storages_in_catalog(&self, frozen: &Frozen) -> Result<Vec<ListedStorage>, Error> {
         let (from, to) = scan::row_bounds::<&[u8]>(catalog::RECLAIM, &..);
         let rows = scan::Range::new(self, self.register_snapshot(), None, from, to, Direction::Forward);
         let mut rows = rows.even_if_closed();
         let mut found = Vec::new();
-        while let Some((key, _)) = rows.next_row()? {
+        while let Some((key, row)) = rows.next_row()? {
             let storage = catalog::decode_storage(key)?;
             let dropped =
                 frozen.memtable.newest_stamp(&catalog::reclaim_key(storage)).unwrap_or(frozen.start);
             let active = self.view().active.newest_stamp(&catalog::reclaim_key(storage));
-            found.push((storage, active.unwrap_or(dropped)));
+            found.push(ListedStorage::new(storage, active.unwrap_or(dropped), row)?);
         }
         Ok(found)
     }
@@ -165,7 +185,8 @@ impl Engine {
 
     /// On a standby, which logs nothing: deletes the rows of `reclaim` whose storages are gone in the chunk that moves the redo point
     /// past their drops. No replay brings them back from then on.
-    pub(crate) fn strike_off(&self, frozen: &Frozen, gone: &[(TableId, Lsn)]) {
+    pub(crate) fn strike_off(&self, state: &mut CheckpointState, frozen: &Frozen, gone: &[(TableId, Lsn)]) {
+        state.struck_off = gone.to_vec();
         for (storage, _) in gone {
             frozen.memtable.insert(&catalog::reclaim_key(*storage), frozen.end, None, || Lsn::ZERO);
         }
@@ -184,12 +205,16 @@ impl Engine {
 
     fn forget_waiting(&self, state: &mut CheckpointState, frozen: &Frozen, forgotten: &FxHashSet<TableId>) {
         let waiting = state.reclaim.get_or_insert_default();
-        waiting.retain(|(storage, _)| !forgotten.contains(storage));
+        waiting.retain(|found| !forgotten.contains(&found.storage));
         self.counters.reclaim.count_reclaimed(count(forgotten.len()));
         let loading = self.loads.storages();
-        let left =
-            waiting.iter().filter(|(storage, dropped)| *dropped <= frozen.end && !loading.contains(storage));
-        self.counters.reclaim.left_waiting(left.map(|(_, dropped)| *dropped));
+        let is_left = |found: &&ListedStorage| {
+            found.listed <= frozen.end
+                && !loading.contains(&found.storage)
+                && !self.is_loaded_elsewhere(found)
+        };
+        let left = waiting.iter().filter(is_left);
+        self.counters.reclaim.left_waiting(left.map(|found| found.listed));
     }
 }
 
@@ -213,9 +238,8 @@ fn ranges_from(storages: &[TableId], mut next: usize) -> (Vec<Range<Vec<u8>>>, u
     (ranges, next)
 }
 
-/// Storages that a memtable enters into `reclaim`, with the stamps, and storages that it takes out.
-#[expect(clippy::type_complexity, reason = "two lists")]
-fn reclaim_rows(memtable: &Memtable) -> Result<(Vec<(TableId, Lsn)>, Vec<TableId>), Error> {
+/// Storages that a memtable enters into `reclaim`, and storages that it takes out.
+fn reclaim_rows(memtable: &Memtable) -> Result<(Vec<ListedStorage>, Vec<TableId>), Error> {
     let (from, to) = row_key::table_range(catalog::RECLAIM);
     let mut cursor = Cursor::new();
     cursor.seek(memtable, &from);
@@ -226,7 +250,7 @@ fn reclaim_rows(memtable: &Memtable) -> Result<(Vec<(TableId, Lsn)>, Vec<TableId
         }
         let storage = TableId::new(catalog::decode_id_key(key)?);
         match versions.newest() {
-            (stamp, Some(_)) => entered.push((storage, stamp)),
+            (stamp, Some(row)) => entered.push(ListedStorage::new(storage, stamp, row)?),
             (_, None) => taken_out.push(storage),
         }
     }

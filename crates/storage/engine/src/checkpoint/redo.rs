@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicU64, Ordering};
+use seawall_sync::{Mutex, MutexGuard};
 use seawall_tree::Superblock;
 use seawall_types::Lsn;
 
-/// See the module. Changed under the turn to change the tree (`checkpoint::turn`) only.
+/// See the module. Changed by who holds `storing`: a checkpoint moves the redo point, and a promotion the timeline, at any time.
 #[derive(Debug)]
 pub(crate) struct Redo {
     superblock: Mutex<Superblock>,
+    /// Held from the look at the superblock until another one is stored. Taken after the turns to change the tree and to apply.
+    storing: Mutex<()>,
     /// The redo point in `superblock`, to read without the mutex.
     point: AtomicU64,
     /// Bytes of page images appended to the log since it was opened. Who appends them counts them.
@@ -24,6 +26,7 @@ impl Redo {
         Redo {
             point: AtomicU64::new(superblock.redo_point.get()),
             superblock: Mutex::new(superblock),
+            storing: Mutex::new(()),
             image_bytes,
             images_before: AtomicU64::new(0),
         }
@@ -39,7 +42,12 @@ impl Redo {
         Lsn::new(self.point.load(Ordering::SeqCst))
     }
 
-    /// This superblock is on disk now.
+    /// Waits for the turn to store a superblock, and takes it.
+    pub(crate) fn storing(&self) -> MutexGuard<'_, ()> {
+        self.storing.lock()
+    }
+
+    /// This superblock is on disk now. For who holds `storing`.
     pub(crate) fn stored(&self, superblock: Superblock) {
         self.point.store(superblock.redo_point.get(), Ordering::SeqCst);
         *self.superblock.lock() = superblock;

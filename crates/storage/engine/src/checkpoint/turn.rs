@@ -6,13 +6,18 @@ use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_sync::{Mutex, MutexGuard};
 use seawall_types::{Lsn, TableId};
 
+use crate::catalog::reclaim::ListedStorage;
+
 /// What checkpoints remember from one to the next.
 #[derive(Debug)]
 pub(crate) struct CheckpointState {
     /// Monotonic time of the last one's end.
     pub(crate) last_end: Duration,
-    /// Storages waiting to be cut out, with the stamp of the drop. `None` until they are read from the catalog.
-    pub(crate) reclaim: Option<Vec<(TableId, Lsn)>>,
+    /// Storages waiting to be cut out. `None` until they are read from the catalog.
+    pub(crate) reclaim: Option<Vec<ListedStorage>>,
+    /// On a standby: storages that the last chunk of a checkpoint strikes off the list. They stay here until that chunk is applied, so
+    /// that the next attempt, after an error, still knows them.
+    pub(crate) struck_off: Vec<(TableId, Lsn)>,
     /// Nothing is left in the system table `prepared` that an earlier process has not merged to its end, or it is being
     /// deleted.
     pub(crate) strays_are_gone: bool,
@@ -28,7 +33,8 @@ pub(crate) struct CheckpointTurn {
 
 impl CheckpointTurn {
     pub(crate) fn new(now: Duration) -> CheckpointTurn {
-        let state = CheckpointState { last_end: now, reclaim: None, strays_are_gone: false };
+        let state =
+            CheckpointState { last_end: now, reclaim: None, struck_off: Vec::new(), strays_are_gone: false };
         CheckpointTurn { state: Mutex::new(state), waiters: AtomicU64::new(0) }
     }
 

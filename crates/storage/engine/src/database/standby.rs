@@ -1,5 +1,7 @@
 //! The face of a standby, a database that follows a primary.
 
+use std::time::Duration;
+
 use seawall_types::Lsn;
 
 use super::Database;
@@ -7,6 +9,7 @@ use crate::checkpoint::statistics::{CheckpointStatistics, Trigger};
 use crate::error::Error;
 use crate::recovery::timeline::NewTimeline;
 use crate::standby::apply::not_a_standby;
+use crate::standby::control::StandbyStatistics;
 
 /// A database that follows another one: see [`Database::standby`].
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +34,13 @@ impl<'a> Standby<'a> {
     /// belongs at `start`.
     ///
     /// # Errors
-    /// `Log` if they are not the log that goes on here: to be asked for again from `wanted` on. `DiskFull`; `Stopped`.
+    /// `Log` if they are not the log that goes on here: to be asked for again from `wanted` on. `FollowedPastLog` if rows are missing from
+    /// that log: the standby has to be made anew. `DiskFull`; `Stopped`.
     pub fn receive(&self, start: Lsn, bytes: &[u8]) -> Result<(), Error> {
         let received = self.database.engine().log.received().ok_or_else(not_a_standby)?;
         received.receive(start, bytes).map_err(|error| match error {
             seawall_wal::ReceiveError::Log { source } => source.into(),
+            seawall_wal::ReceiveError::LoadedPastLog { lsn } => Error::FollowedPastLog { lsn },
             other => Error::log(&other),
         })
     }
@@ -45,13 +50,17 @@ impl<'a> Standby<'a> {
     /// # Errors
     /// `Stopped`, `Closed`.
     pub fn sync(&self) -> Result<Lsn, Error> {
-        Ok(self.database.engine().log.received().ok_or_else(not_a_standby)?.sync()?)
+        let engine = self.database.engine();
+        let synced = engine.log.received().ok_or_else(not_a_standby)?.sync()?;
+        engine.background.apply_work.wake_all();
+        Ok(synced)
     }
 
-    /// Applies all that is durable, and shows it; up to where. Takes the checkpoints that are due.
+    /// Applies all that is durable, and shows it; up to where. Takes the checkpoints that are due. With background threads this happens
+    /// by itself after each `sync`. Does nothing while applying is paused, and applies no commit before its delay is over.
     ///
     /// # Errors
-    /// `Log` for damage; `LoadedPastLog` if the primary loaded rows past its log; those of a checkpoint.
+    /// `Log` for damage; those of a checkpoint.
     pub fn apply(&self) -> Result<Lsn, Error> {
         self.database.engine().apply_received()
     }
@@ -67,6 +76,57 @@ impl<'a> Standby<'a> {
     /// Everything up to here is seen by new snapshots.
     pub fn applied(&self) -> Lsn {
         self.database.engine().visible()
+    }
+
+    /// Waits until everything before `lsn` is applied, for at most `limit`. [`Database::cancel_token`] ends the wait.
+    ///
+    /// # Errors
+    /// `NotApplied` if that took longer; `Cancelled`; `Log` if the database was promoted before it had come so far; `Stopped`, `Closed`.
+    pub fn wait_applied(&self, lsn: Lsn, limit: Duration) -> Result<(), Error> {
+        self.database.engine().wait_applied(lsn, limit, &self.database.cancel_token())
+    }
+
+    /// Applies nothing more until `resume_applying`. Receiving goes on, and a promotion applies everything.
+    pub fn pause_applying(&self) {
+        self.database.engine().apply_control.pause();
+    }
+
+    /// Applies again.
+    pub fn resume_applying(&self) {
+        let engine = self.database.engine();
+        engine.apply_control.resume();
+        engine.background.apply_work.wake_all();
+    }
+
+    /// Applies each commit, and what comes after it, only `delay` after its time on the primary, by this server's clock. A promotion does
+    /// not wait.
+    pub fn set_apply_delay(&self, delay: Duration) {
+        let engine = self.database.engine();
+        engine.apply_control.set_delay(delay);
+        engine.background.apply_work.wake_all();
+    }
+
+    /// How far it has come, and how fast it applies.
+    ///
+    /// # Errors
+    /// `Log` if the database was promoted.
+    pub fn statistics(&self) -> Result<StandbyStatistics, Error> {
+        let engine = self.database.engine();
+        let log = engine.log.received().ok_or_else(not_a_standby)?;
+        let (control, counters) = (&engine.apply_control, &engine.apply_control.counters);
+        Ok(StandbyStatistics {
+            timeline: log.timeline(),
+            received: log.wanted(),
+            flushed: log.flushed(),
+            applied: engine.visible(),
+            records: counters.records(),
+            rows: counters.rows(),
+            bytes: counters.bytes(),
+            busy: counters.busy(),
+            paused: control.is_paused(),
+            delay: control.delay(),
+            last_error: engine.counters.last_apply_error.lock().clone(),
+        })
     }
 
     /// Receives nothing more, applies what has come, and writes on a new timeline from now on. Sessions, snapshots and transactions

@@ -16,6 +16,8 @@ pub(crate) struct Counters {
     pub(crate) checkpoint_failures: AtomicU64,
     pub(crate) checkpoint_history: seawall_sync::Mutex<CheckpointHistory>,
     pub(crate) last_checkpoint_error: seawall_sync::Mutex<Option<Error>>,
+    /// Why a standby's last attempt to apply failed, if it did.
+    pub(crate) last_apply_error: seawall_sync::Mutex<Option<Error>>,
     pub(crate) reclaim: ReclaimCounters,
     pub(crate) commit_stages: CommitStageCounters,
     pub(crate) logged_by_storage: LoggedByStorage,

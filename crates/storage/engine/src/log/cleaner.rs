@@ -34,7 +34,10 @@ impl Engine {
     pub(crate) fn clean_log_up_to(&self, redo_point: Lsn) -> Result<(), Error> {
         let Some(log) = self.log.written() else {
             return match self.log.received() {
-                Some(log) => log.retain_from(redo_point).map(|_| ()).map_err(Error::from),
+                Some(log) => {
+                    log.retain_from(redo_point)?;
+                    if self.is_manual() { self.prepare_segments().map_err(Error::from) } else { Ok(()) }
+                }
                 None => Ok(()),
             };
         };
@@ -98,6 +101,7 @@ impl Engine {
         let _turn = self.checkpoint_turn.take();
         let redo_point = self.redo.point();
         if log.would_free(redo_point) {
+            let _storing = self.redo.storing();
             self.tree
                 .store_superblock(&self.redo.superblock())
                 .map_err(|error| self.tree_write_error(&error))?;

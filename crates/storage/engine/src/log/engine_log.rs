@@ -10,6 +10,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_types::Lsn;
 use seawall_wal::{Log, LogStream, LogStreamError, OpenLog, ReceivedLog};
 
@@ -17,6 +18,8 @@ use seawall_wal::{Log, LogStream, LogStreamError, OpenLog, ReceivedLog};
 #[derive(Debug)]
 pub(crate) struct EngineLog {
     written: OnceLock<OpenLog>,
+    /// Of a promoted log: everything that writers rely on is in place.
+    takes_writers: AtomicBool,
     /// The log of a standby, also after its promotion.
     received: Option<Arc<ReceivedLog>>,
     /// End of the log when the engine was opened.
@@ -27,18 +30,33 @@ impl EngineLog {
     /// The log of an engine that appends to it.
     pub(crate) fn written_to(log: OpenLog) -> EngineLog {
         let end_at_open = log.appended();
-        EngineLog { written: OnceLock::from(log), received: None, end_at_open }
+        EngineLog {
+            written: OnceLock::from(log),
+            takes_writers: AtomicBool::new(true),
+            received: None,
+            end_at_open,
+        }
     }
 
     /// The log of an engine that follows another one.
     pub(crate) fn received_by(log: ReceivedLog) -> EngineLog {
         let end_at_open = log.flushed();
-        EngineLog { written: OnceLock::new(), received: Some(Arc::new(log)), end_at_open }
+        EngineLog {
+            written: OnceLock::new(),
+            takes_writers: AtomicBool::new(false),
+            received: Some(Arc::new(log)),
+            end_at_open,
+        }
     }
 
     /// A log that ends at `end`, of an engine that only reads.
     pub(crate) fn only_read(end: Lsn) -> EngineLog {
-        EngineLog { written: OnceLock::new(), received: None, end_at_open: end }
+        EngineLog {
+            written: OnceLock::new(),
+            takes_writers: AtomicBool::new(false),
+            received: None,
+            end_at_open: end,
+        }
     }
 
     /// The log, if this engine writes it.
@@ -56,7 +74,17 @@ impl EngineLog {
         self.written.get().is_none() && self.received.is_none()
     }
 
-    /// The engine received its log, and writes one from now on.
+    /// Whether transactions may write.
+    pub(crate) fn takes_writers(&self) -> bool {
+        self.takes_writers.load(Ordering::SeqCst)
+    }
+
+    /// Transactions may write from now on.
+    pub(crate) fn let_writers_in(&self) {
+        self.takes_writers.store(true, Ordering::SeqCst);
+    }
+
+    /// The engine received its log, and writes one from now on: its own records, and those of transactions after `let_writers_in`.
     pub(crate) fn become_written(&self, log: OpenLog) {
         assert!(self.received.is_some(), "only a standby is promoted");
         assert!(self.written.set(log).is_ok(), "a standby is promoted once");

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
-use seawall_wal::{Log, PreparedRecord};
+use seawall_wal::{Log, LogError, PreparedRecord};
 
 use crate::background::IDLE;
 use crate::engine::Engine;
@@ -86,15 +86,24 @@ impl Engine {
         Ok(span.end)
     }
 
+    /// Makes spare segments ready. On a standby for its promotion, too: a timeline begins in one.
+    pub(crate) fn prepare_segments(&self) -> Result<(), LogError> {
+        match (self.log.written(), self.log.received()) {
+            (Some(log), _) => log.prepare_ahead(),
+            (None, Some(log)) => log.prepare_ahead(),
+            (None, None) => Ok(()),
+        }
+    }
+
     /// The thread that makes segments.
     pub(crate) fn keep_segments(&self) {
-        let (background, Some(log)) = (&self.background, self.log.written()) else { return };
+        let background = &self.background;
         loop {
             let seen = background.segment_work.read();
             if background.stopping() {
                 return;
             }
-            if let Err(error) = log.prepare_ahead() {
+            if let Err(error) = self.prepare_segments() {
                 // Whoever needs the segment meets the same error and reports it to its caller.
                 tracing::warn!(%error, "log segment not made ready ahead of need");
             }

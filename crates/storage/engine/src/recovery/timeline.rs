@@ -80,6 +80,19 @@ pub(crate) fn list_log_files(disk: &Arc<dyn Disk>, superblock: &Superblock) -> R
     listed.map_err(|error| Error::log(&error))
 }
 
+/// The number of a new timeline.
+pub(crate) fn number_of(
+    disk: &Arc<dyn Disk>,
+    superblock: &Superblock,
+    new: NewTimeline<'_>,
+) -> Result<TimelineId, Error> {
+    let timeline = seawall_wal::next_timeline(&**disk, superblock.timeline, new.number);
+    timeline.map_err(|error| match error {
+        LogError::TimelineNumber { wanted, last } => Error::TimelineNumber { wanted, last },
+        other => Error::log(&other),
+    })
+}
+
 /// Begins a new timeline where the log ends, and makes the database go on there: see the module.
 pub(crate) fn begin(
     setup: &LogSetup<'_>,
@@ -90,11 +103,7 @@ pub(crate) fn begin(
 ) -> Result<OpenLog, Error> {
     let environment = setup.environment;
     let disk = &environment.disk;
-    let timeline = seawall_wal::next_timeline(&**disk, superblock.timeline, new.number);
-    let timeline = timeline.map_err(|error| match error {
-        LogError::TimelineNumber { wanted, last } => Error::TimelineNumber { wanted, last },
-        other => Error::log(&other),
-    })?;
+    let timeline = number_of(disk, superblock, new)?;
     // Two copies of a database may both begin a timeline here, and neither knows of the other: see `wal::timeline`.
     let mut mark = [0; 16];
     environment.random.fill(&mut mark);

@@ -5,12 +5,14 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{Changes, Decision, LogRecord, Outcome, Prepare, Record};
+use seawall_wal::{Changes, Decision, LogReader, LogRecord, Outcome, Prepare, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow, ReclaimRow, dropped_tables};
+use crate::checkpoint::statistics::Trigger;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::PreparedTransaction;
@@ -18,74 +20,154 @@ use crate::inspect::log_records::open_reader;
 use crate::recovery::{gives_away, next_id};
 use crate::row_key;
 use crate::snapshots::view::View;
+use crate::standby::control::time_left;
 use crate::standby::turn::ApplyState;
 
 /// Log that is applied before it becomes visible: a step takes about a millisecond.
 const STEP_BYTES: u64 = 256 << 10;
 
+/// Whether records wait for their time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Until a commit is as old as was asked for.
+    Delayed,
+    /// Not at all: of a promotion.
+    AtOnce,
+}
+
+/// Why a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepEnd {
+    /// It was long enough.
+    More,
+    /// All that is durable is applied.
+    All,
+    /// The next record is not due for so long.
+    Held(Duration),
+}
+
 impl Engine {
-    /// Applies all that is received and durable; up to where. Takes checkpoints on the way when the memtable is full.
+    /// Applies all that is received, durable and due; up to where. Takes checkpoints on the way when the memtable is full.
     pub(crate) fn apply_received(&self) -> Result<Lsn, Error> {
         loop {
-            let (applied, is_all) = {
-                let mut state = self.apply_turn.take();
-                self.apply_step(&mut state)?
-            };
-            if let Some(trigger) = self.limit_reached().or_else(|| self.interval_over()) {
-                self.checkpoint(trigger)?;
+            if self.apply_control.is_paused() {
+                return Ok(self.visible());
             }
-            if is_all {
+            let (applied, end) = self.apply_turn_step(Pace::Delayed)?;
+            self.make_room()?;
+            if end != StepEnd::More {
                 return Ok(applied);
             }
         }
     }
 
-    /// Applies some records and makes them visible; up to where, and whether nothing is left.
-    pub(crate) fn apply_step(&self, state: &mut ApplyState) -> Result<(Lsn, bool), Error> {
+    /// Applies all that is received, whatever applying was asked to wait for. Takes a checkpoint only where memory is full.
+    pub(crate) fn apply_the_rest(&self) -> Result<(), Error> {
+        while self.apply_turn_step(Pace::AtOnce)?.1 == StepEnd::More {
+            if self.active_bytes() >= self.active_limit() {
+                self.checkpoint(Trigger::MemtableFull)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the turn, and applies a step; up to where, and why no further.
+    pub(crate) fn apply_turn_step(&self, pace: Pace) -> Result<(Lsn, StepEnd), Error> {
+        let mut state = self.apply_turn.take();
+        let stepped = self.apply_step(&mut state, pace);
+        *self.counters.last_apply_error.lock() = stepped.as_ref().err().cloned();
+        stepped
+    }
+
+    /// Applies some records and makes them visible.
+    fn apply_step(&self, state: &mut ApplyState, pace: Pace) -> Result<(Lsn, StepEnd), Error> {
         self.lifecycle.check_not_stopped()?;
         let received = self.log.received().ok_or_else(not_a_standby)?;
-        if state.reader.is_none() {
-            self.begin_applying(state)?;
-        }
-        let ApplyState { reader, in_doubt } = state;
-        let reader = reader.as_mut().expect("it was just made");
+        let begun = self.clock().monotonic();
+        let ApplyState { reader, in_doubt, applied } = state;
+        let reader = match reader {
+            Some(reader) => reader,
+            None => reader.insert(self.begin_applying(*applied, in_doubt)?),
+        };
         let start = reader.position();
         reader.set_limit(received.flushed());
         // The one that new rows go to, until a freeze has the turn.
         let view = self.view.load_full();
         let mut step = Step { engine: self, view: &view, in_doubt, row_key: Vec::new(), rows: 0 };
-        let mut is_all = false;
-        while reader.position().bytes_since(start) < STEP_BYTES && !is_all {
-            match reader.next() {
-                Ok(Some(record)) => {
-                    if let Err(error) = step.apply(&record) {
-                        // The reader has passed a record of which part may be applied: only another open begins before it.
-                        let _stopped = self.lifecycle.stop(error.to_string());
-                        return Err(error);
-                    }
-                }
-                Ok(None) => is_all = true,
-                Err(error) => {
-                    // What was applied is whole, and a freeze takes it.
-                    self.queue.count_rows(step.rows);
-                    self.queue.follow(reader.position());
-                    return Err(Error::log(&error));
-                }
-            }
-        }
-        let applied = reader.position();
+        let delay = if pace == Pace::Delayed { self.apply_control.delay() } else { Duration::ZERO };
+        let (position, ended) = self.apply_records(reader, start, delay, &mut step);
         self.queue.count_rows(step.rows);
-        self.queue.follow(applied);
-        Ok((applied, is_all))
+        let rows = step.rows;
+        if let Err(StepError::Record(error)) = &ended {
+            // The reader has passed a record of which part may be applied: only another open begins before it.
+            let _stopped = self.lifecycle.stop(error.to_string());
+        } else {
+            // What was applied is whole, and a freeze takes it.
+            self.queue.follow(position);
+            *applied = Some(position);
+        }
+        let busy = self.clock().monotonic().saturating_sub(begun);
+        self.apply_control.counters.count_step(rows, position.bytes_since(start), busy);
+        if matches!(ended, Ok(StepEnd::Held(_))) {
+            // It has passed a record that is still to come.
+            state.reader = None;
+        }
+        self.apply_control.applied.wake_all();
+        match ended {
+            Ok(end) => Ok((position, end)),
+            Err(StepError::Record(error) | StepError::Log(error)) => Err(error),
+        }
     }
 
-    fn begin_applying(&self, state: &mut ApplyState) -> Result<(), Error> {
-        let (disk, superblock) = (&self.environment.disk, self.redo.superblock());
-        let from = self.log.end_at_open();
-        state.reader = Some(open_reader(disk, &superblock, self.keys.as_ref(), from)?);
-        state.in_doubt = self.in_doubt.all_in_order().into_iter().collect();
-        Ok(())
+    /// Applies records until a step is full; where the last one ends that was applied, and why no more.
+    fn apply_records(
+        &self,
+        reader: &mut LogReader,
+        start: Lsn,
+        delay: Duration,
+        step: &mut Step<'_>,
+    ) -> (Lsn, Result<StepEnd, StepError>) {
+        let mut position = start;
+        while position.bytes_since(start) < STEP_BYTES {
+            let record = match reader.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => return (reader.position(), Ok(StepEnd::All)),
+                Err(error) => return (position, Err(StepError::Log(Error::log(&error)))),
+            };
+            if !delay.is_zero()
+                && let Some(left) = time_left(&record, delay, self.clock().wall_micros())
+            {
+                return (position, Ok(StepEnd::Held(left)));
+            }
+            if let Err(error) = step.apply(&record) {
+                return (position, Err(StepError::Record(error)));
+            }
+            position = record.span.end;
+        }
+        (position, Ok(StepEnd::More))
     }
+
+    /// A reader of what comes after `applied`, or after what recovery has applied.
+    fn begin_applying(
+        &self,
+        applied: Option<Lsn>,
+        in_doubt: &mut FxHashMap<Lsn, Arc<PreparedTransaction>>,
+    ) -> Result<LogReader, Error> {
+        let (disk, superblock) = (&self.environment.disk, self.redo.superblock());
+        if applied.is_none() {
+            *in_doubt = self.in_doubt.all_in_order().into_iter().collect();
+        }
+        let from = applied.unwrap_or_else(|| self.log.end_at_open());
+        open_reader(disk, &superblock, self.keys.as_ref(), from)
+    }
+}
+
+/// Why a step failed.
+enum StepError {
+    /// A record that verifies could not be applied, or not whole.
+    Record(Error),
+    /// There is no record to be read.
+    Log(Error),
 }
 
 /// The error of what only a standby can do.
@@ -107,12 +189,14 @@ impl Step<'_> {
         let span = found.span;
         let place =
             |problem: &dyn Display| Error::Log { message: format!("record at {}: {problem}", span.start) };
-        match found.decode().map_err(|error| place(&error))? {
+        let record = found.decode().map_err(|error| place(&error))?;
+        self.engine.apply_control.counters.count(&record);
+        match record {
             Record::Commit(commit) => self.put_all(span.end, commit.changes(), &place),
             Record::Prepare(_) => self.prepare(span.end, found.body),
             Record::CommitPrepared(decision) => self.decide(span.end, &decision, Outcome::Commit, &place),
             Record::RollbackPrepared(decision) => self.decide(span.end, &decision, Outcome::Rollback, &place),
-            Record::BulkLoad(load) => Err(Error::LoadedPastLog { table: load.table.get(), lsn: span.start }),
+            Record::BulkLoad(_) => Err(Error::FollowedPastLog { lsn: span.start }),
             Record::Checkpoint(_)
             | Record::TimelineSwitch(_)
             | Record::RestorePoint(_)
@@ -133,6 +217,7 @@ impl Step<'_> {
             change.copy_row_key(&mut row_key);
             let is_struck_off = change.table() == catalog::RECLAIM && change.value().is_none();
             if is_struck_off && !gives_away(changes.clone(), &row_key)? {
+                self.give_up(stamp, &row_key)?;
                 continue;
             }
             if change.table().get() < FIRST_USER_TABLE {
@@ -144,6 +229,19 @@ impl Step<'_> {
             }
         }
         self.row_key = row_key;
+        Ok(())
+    }
+
+    /// The primary has cut a storage out. This server's list says what is to be done here; but where it says that a load fills the
+    /// storage, the load was given up.
+    fn give_up(&mut self, stamp: Lsn, reclaim_key: &[u8]) -> Result<(), Error> {
+        let storage = TableId::new(catalog::decode_id_key(reclaim_key)?);
+        let listed = self
+            .engine
+            .read_row(reclaim_key, Lsn::MAX, |row| row.map(|row| ReclaimRow::decode(storage, row)))?;
+        if listed.transpose()? == Some(ReclaimRow::Filling) {
+            self.put(stamp, reclaim_key, Some(&ReclaimRow::Storage.encode()));
+        }
         Ok(())
     }
 

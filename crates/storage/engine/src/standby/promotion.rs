@@ -2,16 +2,20 @@
 //!
 //! ```text
 //!   receive nothing more, all whole records durable --> apply the rest --> new timeline (`wal::switch`) --> superblock, both copies
-//!       --> the engine's log is written --> background threads
+//!       --> the engine's log is written --> holds, archivers, background threads --> writers
 //! ```
 //! **If the power goes** before the superblock names the new timeline, this is a standby again, and may go on receiving or be promoted
 //! once more. After it, the new timeline is complete: see `recovery::timeline`.
 //!
-//! Locks of transactions in doubt are held already, and nothing is read, removed or replayed on the way.
+//! Locks of transactions in doubt are held already, and nothing is read, removed or replayed on the way. Eight syncs in series, if all
+//! that was received is durable: six of the log (`wal::switch`, and two of its holds), and each copy of the superblock.
+//!
+//! A failure before the engine's log is written leaves a standby that receives nothing more, and may be promoted once more. After that
+//! nothing is taken back: the engine stops, and the next open finds a database on its new timeline.
 
 use std::sync::Arc;
 
-use seawall_wal::LogObserver;
+use seawall_wal::{LogEnd, LogObserver};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -24,11 +28,25 @@ impl Engine {
     pub(crate) fn promote(self: &Arc<Self>, new: NewTimeline<'_>) -> Result<(), Error> {
         self.lifecycle.check_open()?;
         let received = self.log.received().ok_or_else(not_a_standby)?;
-        let end = received.close()?;
-        self.apply_received()?;
-        // A checkpoint stores superblocks, too, and a freeze looks whose log it is.
-        let checkpoint_turn = self.checkpoint_turn.take();
-        let apply_turn = self.apply_turn.take();
+        // A number that cannot be had ends nothing.
+        timeline::number_of(&self.environment.disk, &self.redo.superblock(), new)?;
+        let end = received.end()?;
+        self.apply_the_rest()?;
+        self.begin_writing(end, new)?;
+        self.apply_control.applied.wake_all();
+        self.background.apply_work.wake_all();
+        // From here on the timeline is this server's: half a primary would be neither.
+        self.take_up_writing().map_err(|error| {
+            self.lifecycle
+                .stop(format!("the promotion could not be completed, and the next open does: {error}"))
+        })
+    }
+
+    /// The new timeline, and the engine's log on it. A freeze looks whose log it is, and a checkpoint stores superblocks, too; none of
+    /// them is waited for but for a chunk that is being written.
+    fn begin_writing(&self, end: LogEnd, new: NewTimeline<'_>) -> Result<(), Error> {
+        let _apply_turn = self.apply_turn.take();
+        let _storing = self.redo.storing();
         // Another call may have had the turns meanwhile, or the end.
         self.lifecycle.check_open()?;
         self.lifecycle.check_not_stopped()?;
@@ -42,15 +60,26 @@ impl Engine {
             observer: Some(Arc::clone(&self.observer) as Arc<dyn LogObserver>),
         };
         let mut superblock = self.redo.superblock();
-        let log = timeline::begin(&setup, &self.tree, &mut superblock, end, new)?;
+        let log = timeline::begin(&setup, &self.tree, &mut superblock, end, new).map_err(|error| {
+            match self.tree.failure() {
+                // One copy of the superblock may name the new timeline.
+                Some(failure) => self.lifecycle.stop(failure),
+                None => error,
+            }
+        })?;
         self.redo.stored(superblock);
         self.log.become_written(log);
-        drop((apply_turn, checkpoint_turn));
+        Ok(())
+    }
+
+    /// What a database has that takes writes, and then the writers.
+    fn take_up_writing(self: &Arc<Self>) -> Result<(), Error> {
         self.take_up_log_holds()?;
         self.prepare_archivers()?;
         if !self.is_manual() {
-            self.start_background()?;
+            self.start_writing()?;
         }
+        self.log.let_writers_in();
         Ok(())
     }
 }

@@ -12,8 +12,10 @@ use crate::in_doubt::PreparedTransaction;
 /// What the one who applies knows.
 #[derive(Debug, Default)]
 pub(crate) struct ApplyState {
-    /// Behind the last record that was applied; `None` before the first step.
+    /// Behind the last record that was applied; `None` before the first step, and where the next record was not due.
     pub(crate) reader: Option<LogReader>,
+    /// Where the last step ended.
+    pub(crate) applied: Option<Lsn>,
     /// Transactions in doubt, by the stamp of the prepare: decisions name them so.
     pub(crate) in_doubt: FxHashMap<Lsn, Arc<PreparedTransaction>>,
 }

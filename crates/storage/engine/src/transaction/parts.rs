@@ -154,20 +154,20 @@ impl Engine {
     /// Lists a storage to be reclaimed, unless its transaction commits; until that has ended, no checkpoint does.
     fn list_private(&self, owner: LockOwner, storage: TableId, scanned_at: Option<Lsn>) -> Result<(), Error> {
         self.loads.begun_in_private(storage, scanned_at);
-        self.list_storage(owner, storage).inspect_err(|_| self.loads.ended(storage))
+        self.list_storage(owner, storage, ReclaimRow::Filling).inspect_err(|_| self.loads.ended(storage))
     }
 
     fn list_given_up(&self, storage: TableId) -> Result<(), Error> {
         self.lifecycle.check_writable()?;
         self.loads.ceases_to_be_private(storage);
-        self.list_storage(self.locks.new_owner(), storage)?;
+        self.list_storage(self.locks.new_owner(), storage, ReclaimRow::Storage)?;
         self.counters.reclaim.give_up(1);
         self.loads.ended(storage);
         Ok(())
     }
 
-    fn list_storage(&self, owner: LockOwner, storage: TableId) -> Result<(), Error> {
-        let (key, row) = (catalog::reclaim_key(storage), ReclaimRow::Storage.encode());
+    fn list_storage(&self, owner: LockOwner, storage: TableId, row: ReclaimRow) -> Result<(), Error> {
+        let (key, row) = (catalog::reclaim_key(storage), row.encode());
         let request = CommitRequest::plain(owner, Durability::Async);
         let rows = std::iter::once((&key[..], Some(&row[..])));
         self.log_commit_unthrottled(&request, rows).map(drop)

@@ -1,0 +1,163 @@
+//! A standby applies what it receives by itself; callers wait for it, pause it and keep it behind.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::following::Following;
+use common::small_options;
+use seawall_engine::{Background, Database, Error, Options};
+use seawall_simulation::PowerLoss;
+use seawall_types::Lsn;
+
+const LONG: Duration = Duration::from_secs(120);
+
+/// With threads of their own.
+fn options() -> Options {
+    let mut options = small_options();
+    options.background = Background::Threads;
+    options
+}
+
+fn value_of(database: &Database, key: &[u8]) -> Option<Vec<u8>> {
+    let database = database.new_session();
+    let table = database.table("flushed").unwrap();
+    database.snapshot().get(&table, key).unwrap().map(|value| value.to_vec())
+}
+
+/// Where the primary's log ends, durably and received.
+fn receive(pair: &mut Following) -> Lsn {
+    pair.flush_primary();
+    pair.receive().unwrap();
+    pair.standby.standby().unwrap().statistics().unwrap().flushed
+}
+
+#[test]
+fn what_is_synced_is_applied_while_others_read_and_survives_restarts() {
+    let mut pair = Following::with(options());
+    for round in 0..20_u32 {
+        pair.flush_primary();
+        let table = pair.primary.table("flushed").unwrap();
+        for row in 0..500_u32 {
+            pair.primary
+                .put(&table, (round * 500 + row).to_be_bytes(), round.to_be_bytes().repeat(200))
+                .unwrap();
+        }
+        let end = receive(&mut pair);
+        pair.standby.standby().unwrap().wait_applied(end, LONG).unwrap();
+        let key = (round * 500 + 7).to_be_bytes();
+        assert_eq!(value_of(&pair.standby, &key), Some(round.to_be_bytes().repeat(200)));
+        if round % 7 == 6 {
+            pair.standby.clone().close().unwrap();
+            pair.restart_standby(PowerLoss::LoseAll);
+        }
+    }
+    let statistics = pair.standby.standby().unwrap().statistics().unwrap();
+    assert!(statistics.records.commits > 2_000, "{statistics:?}");
+    assert_eq!(statistics.applied, statistics.flushed);
+    assert!(statistics.last_error.is_none());
+    assert!(pair.standby.statistics().checkpoints.completed > 0, "its memtable was full");
+    pair.standby.standby().unwrap().promote("test").unwrap();
+    let table = pair.standby.table("flushed").unwrap();
+    pair.standby.put(&table, b"promoted", b"v").unwrap();
+    pair.standby.close().unwrap();
+}
+
+#[test]
+fn a_wait_ends_when_the_position_is_applied_and_not_before() {
+    let mut pair = Following::new();
+    let before = pair.standby.standby().unwrap().applied();
+    let end = receive(&mut pair);
+    let standby = pair.standby.standby().unwrap();
+    // At and before what is applied no one waits.
+    standby.wait_applied(before, Duration::ZERO).unwrap();
+    standby.wait_applied(Lsn::new(before.get() - 1), Duration::ZERO).unwrap();
+    let waited = standby.wait_applied(Lsn::new(before.get() + 1), Duration::ZERO);
+    assert!(matches!(waited, Err(Error::NotApplied { applied, .. }) if applied == before), "{waited:?}");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| pair.standby.standby().unwrap().wait_applied(end, LONG));
+        assert_eq!(standby.apply().unwrap(), end);
+        waiting.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_wait_is_cancelled_and_a_promotion_ends_it() {
+    let mut pair = Following::new();
+    pair.catch_up();
+    let beyond = Lsn::new(pair.standby.standby().unwrap().applied().get() + (1 << 30));
+    std::thread::scope(|scope| {
+        let session = pair.standby.new_session();
+        let cancel = session.cancel_token();
+        let waiting = scope.spawn(move || session.standby().unwrap().wait_applied(beyond, LONG));
+        cancel.request();
+        assert!(matches!(waiting.join().unwrap(), Err(Error::Cancelled)));
+        let session = pair.standby.new_session();
+        let waiting = scope.spawn(move || match session.standby() {
+            Some(standby) => standby.wait_applied(beyond, LONG),
+            None => Err(Error::Closed),
+        });
+        pair.standby.standby().unwrap().promote("test").unwrap();
+        assert!(waiting.join().unwrap().is_err());
+    });
+}
+
+#[test]
+fn a_paused_standby_receives_and_its_promotion_applies_everything() {
+    let mut pair = Following::with(options());
+    let end = receive(&mut pair);
+    let standby = pair.standby.standby().unwrap();
+    standby.wait_applied(end, LONG).unwrap();
+    standby.pause_applying();
+    let table = pair.primary.table("flushed").unwrap();
+    pair.primary.put(&table, b"later", b"v").unwrap();
+    pair.receive().unwrap();
+    let standby = pair.standby.standby().unwrap();
+    assert_eq!(standby.apply().unwrap(), end);
+    assert!(standby.statistics().unwrap().paused);
+    assert_eq!(value_of(&pair.standby, b"later"), None);
+    standby.resume_applying();
+    standby.wait_applied(pair.stream.flushed(), LONG).unwrap();
+    assert_eq!(value_of(&pair.standby, b"later"), Some(b"v".to_vec()));
+    standby.pause_applying();
+    pair.primary.put(&table, b"last", b"v").unwrap();
+    pair.receive().unwrap();
+    pair.standby.standby().unwrap().promote("test").unwrap();
+    assert_eq!(value_of(&pair.standby, b"last"), Some(b"v".to_vec()));
+}
+
+/// The clock stands still: nothing gets older.
+#[test]
+fn a_delayed_standby_applies_what_is_old_enough_and_nothing_behind_it() {
+    let mut pair = Following::new();
+    pair.catch_up();
+    let standby = pair.standby.standby().unwrap();
+    let applied = standby.applied();
+    standby.set_apply_delay(Duration::from_secs(10));
+    let table = pair.primary.table("flushed").unwrap();
+    let mut transaction = pair.primary.begin();
+    transaction.put(&table, b"prepared", b"v").unwrap();
+    transaction.prepare("gid").unwrap();
+    pair.primary.two_phase().commit("gid").unwrap();
+    pair.primary.put(&table, b"later", b"v").unwrap();
+    pair.receive().unwrap();
+    let standby = pair.standby.standby().unwrap();
+    for _ in 0..3 {
+        // A prepare shows nothing, so it does not wait.
+        assert!(standby.apply().unwrap() >= applied);
+        assert_eq!(value_of(&pair.standby, b"prepared"), None);
+        assert_eq!(value_of(&pair.standby, b"later"), None);
+    }
+    assert_eq!(pair.standby.two_phase().in_doubt().unwrap().len(), 1);
+    standby.checkpoint().unwrap();
+    standby.set_apply_delay(Duration::ZERO);
+    assert_eq!(standby.apply().unwrap(), pair.stream.flushed());
+    assert_eq!(value_of(&pair.standby, b"prepared"), Some(b"v".to_vec()));
+    assert_eq!(value_of(&pair.standby, b"later"), Some(b"v".to_vec()));
+    standby.set_apply_delay(Duration::from_secs(10));
+    pair.primary.put(&table, b"last", b"v").unwrap();
+    pair.receive().unwrap();
+    pair.standby.standby().unwrap().promote("test").unwrap();
+    assert_eq!(value_of(&pair.standby, b"last"), Some(b"v".to_vec()));
+}

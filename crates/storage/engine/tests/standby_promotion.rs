@@ -1,0 +1,203 @@
+//! What a promotion costs, what it waits for, and what is left when it fails; and what a standby refuses to follow.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::following::{Following, follow};
+use common::memory_archive::MemoryArchive;
+use common::small_options;
+use seawall_crash_harness::{environment, open, template};
+use seawall_engine::{ArchiveOptions, DatabaseDirectory, Durability, Error, NewTimeline, Options};
+use seawall_simulation::{Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk};
+use seawall_types::TimelineId;
+
+fn syncs(disk: &SimulatedDisk, since: usize) -> Vec<String> {
+    let is_sync =
+        |operation| matches!(operation, Operation::Sync | Operation::SyncDirectory | Operation::WriteDurable);
+    let trace = disk.trace();
+    let syncs = trace[since..].iter().filter(|call| is_sync(call.operation));
+    syncs.map(|call| format!("{:?} {}", call.operation, call.path)).collect()
+}
+
+#[test]
+fn a_promotion_takes_eight_syncs_and_writes_no_segment_full_of_zeros() {
+    let mut pair = Following::new();
+    for _ in 0..5 {
+        pair.flush_primary();
+        let table = pair.primary.table("flushed").unwrap();
+        pair.primary.put(&table, b"long", [7; 40_000]).unwrap();
+        pair.catch_up();
+        pair.standby.standby().unwrap().checkpoint().unwrap();
+    }
+    pair.catch_up();
+    let before = pair.standby_disk.trace().len();
+    pair.standby.standby().unwrap().promote("test").unwrap();
+    let found = syncs(&pair.standby_disk, before);
+    assert!(found.len() <= 8, "{found:#?}");
+    let written: u64 = pair.standby_disk.trace()[before..]
+        .iter()
+        .filter_map(|call| call.range.clone())
+        .map(|range| range.end - range.start)
+        .sum();
+    assert!(written < 64 << 10, "{written} bytes");
+    let table = pair.standby.table("flushed").unwrap();
+    pair.standby.put(&table, b"k", b"promoted").unwrap();
+}
+
+/// A server that was restored has no pending files. A promotion has no time to make them.
+#[test]
+fn a_standby_makes_what_its_promotion_needs_when_it_opens() {
+    let mut pair = Following::new();
+    pair.catch_up();
+    // Beyond the first block of its segment, whose header a flush writes otherwise.
+    let table = pair.primary.table("flushed").unwrap();
+    pair.primary.put(&table, b"long", [7; 10_000]).unwrap();
+    pair.catch_up();
+    for path in ["log/pending.1", "log/pending.2"] {
+        assert!(pair.standby_disk.remove_file(path));
+    }
+    let left = pair.standby_disk.copy();
+    pair.standby_disk.crash();
+    let standby = follow(&left, &pair.options);
+    standby.standby().unwrap().checkpoint().unwrap();
+    let before = left.trace().len();
+    standby.standby().unwrap().promote("test").unwrap();
+    let found = syncs(&left, before);
+    assert!(found.len() <= 8, "{found:#?}");
+}
+
+#[test]
+fn a_number_that_is_taken_ends_nothing() {
+    let mut pair = Following::new();
+    pair.catch_up();
+    let standby = pair.standby.clone();
+    let standby = standby.standby().unwrap();
+    let number = TimelineId::new(1);
+    let refused = standby.promote(NewTimeline { reason: "test", number });
+    assert!(matches!(refused, Err(Error::TimelineNumber { .. })), "{refused:?}");
+    // It follows on.
+    let table = pair.primary.create_table("later").unwrap();
+    pair.primary.put(&table, b"k", b"v").unwrap();
+    pair.catch_up();
+    assert!(pair.standby.table("later").is_ok());
+}
+
+/// The hold of the archive cannot be made, when the timeline has begun already.
+#[test]
+fn a_promotion_that_fails_on_its_own_timeline_stops_the_engine_and_the_next_open_completes_it() {
+    let mut pair = Following::new();
+    pair.catch_up();
+    let left = pair.standby_disk.after_power_loss(PowerLoss::LoseAll);
+    pair.standby_disk.crash();
+    let archived = Options {
+        archives: vec![ArchiveOptions::new(Arc::new(MemoryArchive::default()))],
+        ..small_options()
+    };
+    let standby = follow(&left, &archived);
+    left.inject(Fault {
+        target: FaultTarget::Path { prefix: "log/holds".to_owned(), operations: Operations::Writes },
+        error: FaultError::Number(28),
+        // Opening the list of holds writes what is there again.
+        skip: 1,
+        count: 100,
+    });
+    let failed = standby.standby().unwrap().promote("test");
+    assert!(matches!(failed, Err(Error::Stopped { .. })), "{failed:?}");
+    left.clear_faults();
+    assert!(standby.standby().is_none());
+    let table = standby.table("flushed").unwrap();
+    let refused = standby.put(&table, b"k", b"v");
+    assert!(matches!(refused, Err(Error::Stopped { .. } | Error::ReadOnly)), "{refused:?}");
+    let left = left.after_power_loss(PowerLoss::LoseAll);
+    let database = open(&left, &archived);
+    let table = database.table("flushed").unwrap();
+    database.put(&table, b"k", b"v").unwrap();
+    assert_eq!(database.log().timeline(), TimelineId::new(2).unwrap());
+}
+
+#[test]
+fn transactions_in_doubt_and_their_locks_come_along() {
+    let mut pair = Following::new();
+    pair.flush_primary();
+    let table = pair.primary.table("flushed").unwrap();
+    for number in 0..10_u8 {
+        let mut transaction = pair.primary.begin();
+        transaction.put(&table, [number], b"prepared").unwrap();
+        transaction.prepare(&format!("gid {number}")).unwrap();
+    }
+    pair.primary.two_phase().commit("gid 9").unwrap();
+    pair.catch_up();
+    pair.standby.standby().unwrap().checkpoint().unwrap();
+    pair.standby.standby().unwrap().promote("test").unwrap();
+    let database = &pair.standby;
+    let table = database.table("flushed").unwrap();
+    for number in 0..9_u8 {
+        let refused = database.put(&table, [number], b"another");
+        assert!(matches!(refused, Err(Error::Locked { .. })), "row {number}: {refused:?}");
+    }
+    database.put(&table, [9], b"another").unwrap();
+    // After a power loss, with nothing merged, they are there too.
+    let left = pair.standby_disk.after_power_loss(PowerLoss::LoseAll);
+    pair.standby_disk.crash();
+    let database = open(&left, &pair.options);
+    let table = database.table("flushed").unwrap();
+    assert_eq!(database.two_phase().in_doubt().unwrap().len(), 9);
+    let refused = database.put(&table, [3], b"another");
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    for number in 0..9 {
+        database.two_phase().commit(&format!("gid {number}")).unwrap();
+    }
+    assert_eq!(database.snapshot().get(&table, [3]).unwrap().as_deref(), Some(&b"prepared"[..]));
+}
+
+/// Without a hold of a standby the primary loads past its log.
+#[test]
+fn a_standby_refuses_a_load_that_left_the_log() {
+    let disk = template(&small_options());
+    let primary = open(&disk, &small_options());
+    let standby = follow(&disk.after_power_loss(PowerLoss::LoseAll), &small_options());
+    let mut stream = primary.log().stream(standby.standby().unwrap().wanted().unwrap()).unwrap();
+    let mut load = primary.tables().bulk_load("loaded").unwrap();
+    load.add(b"k", b"v").unwrap();
+    load.finish().unwrap();
+    let standby = standby.standby().unwrap();
+    let mut buffer = vec![0; 30_000];
+    let refused = loop {
+        let piece = stream.read(&mut buffer).unwrap();
+        assert!(piece.bytes > 0, "the load is in the log");
+        if let Err(error) = standby.receive(piece.start, &buffer[..piece.bytes]) {
+            break error;
+        }
+    };
+    assert!(matches!(refused, Error::FollowedPastLog { .. }), "{refused:?}");
+    let synced = standby.sync().unwrap();
+    assert_eq!(standby.apply().unwrap(), synced);
+    assert!(synced <= stream.flushed());
+}
+
+/// A server that wrote has died; what only its memory held is not the new primary's.
+#[test]
+fn a_former_primary_that_follows_takes_up_nothing_from_its_memory() {
+    let disk = template(&small_options());
+    let primary = open(&disk, &small_options());
+    let table = primary.create_table("t").unwrap();
+    primary.put(&table, b"durable", b"v").unwrap();
+    let flushed = primary.statistics().log.flushed;
+    primary.with(Durability::Async).put(&table, b"in memory", b"v").unwrap();
+    assert!(primary.statistics().log.appended > flushed, "the row is in memory only");
+    // The process is killed: the machine goes on.
+    let left = disk.copy();
+    disk.crash();
+    drop(primary);
+    let standby = follow(&left, &small_options());
+    assert_eq!(standby.standby().unwrap().wanted().unwrap(), flushed);
+    let table = standby.table("t").unwrap();
+    assert_eq!(standby.snapshot().get(&table, b"in memory").unwrap(), None);
+    for path in ["log/pending.1", "log/pending.2"] {
+        assert!(left.read_file(path).unwrap()[512..].iter().all(|byte| *byte == 0), "{path}");
+    }
+    let written = DatabaseDirectory::at(environment(Arc::new(left.copy()))).open(small_options(), |_| {});
+    assert!(written.is_err(), "it follows");
+}
