@@ -118,6 +118,10 @@ pub(crate) enum Command {
     Segments(segments::Arguments),
     /// Short commits beside large, serializable and in-doubt transactions: who makes whom wait, and how long (Seawall only)
     Stalls(crate::stalls::Arguments),
+    /// From the order to promote a standby to its first durable commit, one JSON line a try
+    Promotion(crate::standby::PromotionArguments),
+    /// How long a standby takes for the log of a load, beside how long its primary took, one JSON line
+    Replication(crate::standby::ReplicationArguments),
     /// Syncs a second that the device can do
     Device(Common),
     /// One cell of a table, for the program itself

@@ -12,7 +12,8 @@
 //! * What is called durable was synced before the commit returned, by every engine.
 //! * A figure counts only if the rows are there: lost rows fail the cell.
 //!
-//! Start at `workload`; tests which no peer takes part in are in `checkpoint`, `ddl`, `memory_limits` and `twophase`.
+//! Start at `workload`; tests which no peer takes part in are in `checkpoint`, `ddl`, `memory_limits`,
+//! `standby` and `twophase`.
 
 mod checkpoint;
 mod child;
@@ -30,6 +31,7 @@ mod rows;
 mod scratch;
 mod segments;
 mod stalls;
+mod standby;
 mod table;
 mod timed_run;
 mod twophase;
@@ -72,6 +74,8 @@ fn run(command: &Command) -> Result<usize, BenchError> {
         Command::Checkpoint { test } => return checkpoint::run(test),
         Command::Segments(arguments) => return segments::run(arguments),
         Command::Stalls(arguments) => return stalls::run(arguments),
+        Command::Promotion(arguments) => return standby::promote(arguments),
+        Command::Replication(arguments) => return standby::replicate(arguments),
         Command::CheckpointCell { cell } => {
             let measured = checkpoint::measure(&serde_json::from_str(cell)?)?;
             println!("{}", serde_json::to_string(&measured)?);

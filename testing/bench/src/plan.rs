@@ -87,6 +87,8 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
         Command::Checkpoint { .. }
         | Command::Segments(_)
         | Command::Stalls(_)
+        | Command::Promotion(_)
+        | Command::Replication(_)
         | Command::Device(_)
         | Command::Cell { .. }
         | Command::CheckpointCell { .. }
