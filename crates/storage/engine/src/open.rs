@@ -30,7 +30,7 @@ use crate::pacing::recovery_time::RedoLength;
 use crate::recovery::Replay;
 use crate::recovery::archive_mode::check_archiving;
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
-use crate::recovery::timeline::{self, Continuation};
+use crate::recovery::timeline::{self, Continuation, Left};
 
 const CREATING_PATH: &str = "creating";
 
@@ -343,9 +343,9 @@ pub(crate) fn open_existing(
         _ if read_only => EngineLog::only_read(end_of_log),
         Continuation::Same => EngineLog::written_to(open_log(&setup, superblock, end)?),
         Continuation::Followed => EngineLog::received_by(open_received_log(&setup, superblock, end)?),
-        Continuation::New(new) | Continuation::Restored { new, .. } => {
-            EngineLog::written_to(timeline::begin(&setup, &tree, superblock, end, new)?)
-        }
+        Continuation::New(new) | Continuation::Restored { new, .. } => EngineLog::written_to(
+            timeline::begin(&setup, &tree, superblock, Left { end, received: None }, new)?,
+        ),
     };
     let log = Arc::new(log);
     let image_log_bytes = Arc::default();

@@ -148,7 +148,7 @@ impl HoldPosition {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Hold {
     options: HoldOptions,
     position: Arc<HoldPosition>,
@@ -179,6 +179,8 @@ struct State {
     copies_behind: u8,
     /// The file is not written any more: it may belong to the next process.
     is_closed: bool,
+    /// Or to the holds that these were handed over to.
+    is_handed_over: bool,
 }
 
 impl Holds {
@@ -191,8 +193,14 @@ impl Holds {
         end: Lsn,
     ) -> Result<Holds, HoldError> {
         let OpenedHolds { file, holds: stored, copies_behind } = HoldsFile::open(&*disk, database)?;
-        let mut state =
-            State { holds: BTreeMap::new(), file, kept_from: oldest, copies_behind, is_closed: false };
+        let mut state = State {
+            holds: BTreeMap::new(),
+            file,
+            kept_from: oldest,
+            copies_behind,
+            is_closed: false,
+            is_handed_over: false,
+        };
         let mut lost = 0;
         for info in stored {
             if info.options.lifetime == HoldLifetime::Process {
@@ -352,6 +360,26 @@ impl Holds {
             tracing::warn!(%error, "the next process finds holds on the log where they were before");
         }
         state.is_closed = true;
+    }
+
+    /// The same holds, of the log that goes on where this one has ended in this process. Nothing need be read or written again. `None`
+    /// of a log that is not closed, or if that was done before: then the file says what there is.
+    pub(crate) fn hand_over(&self) -> Option<Holds> {
+        let mut state = self.state.lock();
+        if !state.is_closed || state.is_handed_over {
+            return None;
+        }
+        state.is_handed_over = true;
+        let next = State {
+            holds: state.holds.clone(),
+            file: state.file.clone(),
+            kept_from: state.kept_from,
+            copies_behind: state.copies_behind,
+            is_closed: false,
+            is_handed_over: false,
+        };
+        let (disk, lost) = (Arc::clone(&self.disk), AtomicU64::new(self.lost_count()));
+        Some(Holds { disk, geometry: self.geometry, state: Mutex::new(next), lost })
     }
 
     /// Takes holds away that hold more than they may, makes durable from where on each holder needs the log, and returns the

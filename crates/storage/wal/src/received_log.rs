@@ -44,8 +44,9 @@ use crate::retention::{Cleaning, Recycling, RetentionReport, all_batches};
 use crate::segment::{LogIdentity, SegmentUse, encode_header};
 use crate::segment_set::SegmentSet;
 use crate::stream::{LogStream, StreamedLog};
+use crate::switch;
 use crate::timeline::TimelineHistory;
-use crate::writer::buffer_capacity;
+use crate::writer::{OpenLog, buffer_capacity};
 
 /// How far the mark may lag the durable log before a sync moves it.
 const MARK_LAG_BYTES: u64 = 16 << 20;
@@ -233,6 +234,19 @@ impl ReceivedLog {
     /// As `sync`.
     pub fn end(&self) -> Result<LogEnd, LogError> {
         self.end_receiving(&mut self.receiving.lock())
+    }
+
+    /// [`crate::begin_timeline`] where this log has ended, once `close` or `end` has said where. The holds go on, as they are.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_timeline(
+        &self,
+        options: &LogOptions,
+        end: LogEnd,
+        time_micros: i64,
+    ) -> Result<OpenLog, LogError> {
+        switch::begin(&self.segments.disk, options, end, time_micros, self.holds.hand_over())
     }
 
     fn end_receiving(&self, receiving: &mut Receiving) -> Result<LogEnd, LogError> {

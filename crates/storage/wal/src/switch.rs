@@ -16,8 +16,9 @@
 //!
 //! **What it costs** does not depend on the size of segments: the last spare of the parent that it has not begun gets a header
 //! and a name, so no zeros are written, and the pending files stay as they are (`pending`). Without a spare a segment is made
-//! from zeros. If the power goes on the way, the parent has a spare less. In series there are four syncs here, and two of the list of holds, if the parent was
-//! received and is durable: of the history, of the header, of the names of both, of the switch record.
+//! from zeros. If the power goes on the way, the parent has a spare less. In series there are four syncs here if the parent was received
+//! by this process and is durable: of the history, of the header, of the names of both, of the switch record. Its holds are
+//! handed over. Where the fork lies in the first block of a segment, the flush of the switch record begins the segment once more.
 //!
 //! The parent's segments beyond the fork are removed by the first retention after 5, not on the way.
 
@@ -29,6 +30,7 @@ use seawall_types::TimelineId;
 
 use crate::control::TimelineSwitch;
 use crate::error::LogError;
+use crate::holds::Holds;
 use crate::options::LogOptions;
 use crate::reader::LogEnd;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName};
@@ -76,6 +78,17 @@ pub fn begin_timeline(
     end: LogEnd,
     time_micros: i64,
 ) -> Result<OpenLog, LogError> {
+    begin(disk, &options, end, time_micros, None)
+}
+
+/// As `begin_timeline`, with the holds of a parent that this process has received, if it has.
+pub(crate) fn begin(
+    disk: &Arc<dyn Disk>,
+    options: &LogOptions,
+    end: LogEnd,
+    time_micros: i64,
+    holds: Option<Holds>,
+) -> Result<OpenLog, LogError> {
     let history = options.history();
     let left = history.forks.last().expect("a timeline that begins somewhere has a parent").clone();
     assert_eq!(left.fork, end.lsn, "a timeline begins where its parent's log ends");
@@ -83,7 +96,7 @@ pub fn begin_timeline(
     write_again(&**disk, &parent, end.durable, end.lsn)?;
     history.write(disk).map_err(|source| LogError::History { source })?;
     // Makes the name of the history durable with that of the first segment.
-    let log = Log::create_at(Arc::clone(disk), options, end.lsn)?;
+    let log = Log::create_with(Arc::clone(disk), options, end.lsn, holds)?;
     let switch =
         TimelineSwitch { timeline: history.timeline, parent: left.parent, fork: left.fork, time_micros };
     let Ok((span, ())) = log.append(&mut switch.prepare(), |_| Ok::<_, Infallible>(()))?;

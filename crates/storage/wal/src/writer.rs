@@ -137,8 +137,19 @@ impl Log {
     /// # Errors
     /// As [`Log::create`], and `Options` if no record can start at `start`.
     pub fn create_at(disk: Arc<dyn Disk>, options: LogOptions, start: Lsn) -> Result<OpenLog, LogError> {
-        let state = crate::open::create(disk, &options, start)?;
-        Log::start(&options, state)
+        Log::create_with(disk, &options, start, None)
+    }
+
+    /// As `create_at`, with the holds of a log that ended in this process, if there are any.
+    pub(crate) fn create_with(
+        disk: Arc<dyn Disk>,
+        options: &LogOptions,
+        start: Lsn,
+        holds: Option<Holds>,
+    ) -> Result<OpenLog, LogError> {
+        let state = crate::open::create(disk, options, start)?;
+        let holds = holds.map_or_else(|| open_holds(options, &state.segments, state.end), Ok)?;
+        Log::start(options, state, holds)
     }
 
     /// Opens the log for writing where recovery found that it ends. Whatever lies behind the end and could be taken for
@@ -149,13 +160,13 @@ impl Log {
     /// `Header` if the segment is not one of this log; `NoSpace`, `Io`. The log can be opened again.
     pub fn open(disk: Arc<dyn Disk>, options: LogOptions, end: LogEnd) -> Result<OpenLog, LogError> {
         let state = crate::open::open(disk, &options, end)?;
-        Log::start(&options, state)
+        let holds = open_holds(&options, &state.segments, state.end)?;
+        Log::start(&options, state, holds)
     }
 
-    fn start(options: &LogOptions, state: StartState) -> Result<OpenLog, LogError> {
+    fn start(options: &LogOptions, state: StartState, holds: Holds) -> Result<OpenLog, LogError> {
         let capacity = buffer_capacity(options.buffer_bytes);
         let StartState { identity, segments, end, carry, counters, clearing } = state;
-        let holds = open_holds(options, &segments, end)?;
         let mappings = pending::prepare(&*segments.disk, &identity, capacity, clearing)?;
         let mirror = Mirror::new(identity.geometry, identity.key(), mappings);
         let buffer = AppendBuffer::new(capacity);

@@ -15,7 +15,7 @@ use seawall_simulation::{
 use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::{
     EndReason, HoldKind, HoldLifetime, HoldOptions, LogEnd, LogError, LogOptions, LogReadError, LogReader,
-    LogStream, OpenLog, ReceiveError, ReceivedLog, TimelineHistory, begin_timeline,
+    LogStream, OpenLog, ReceiveError, ReceivedLog, TimelineHistory, begin_timeline, read_holds,
 };
 
 /// Receives what `stream` has for now, in pieces of random length, with syncs in between; what was synced.
@@ -252,6 +252,48 @@ fn a_promoted_standby_writes_its_own_timeline_where_the_last_whole_record_ends()
         assert_eq!(found.pop().unwrap().value, [200; 5_000], "seed {seed}");
         let found: Vec<Vec<u8>> = found.into_iter().map(|found| found.value).collect();
         assert_eq!(found, values[..found.len()], "seed {seed}");
+    }
+}
+
+/// The next process would know no better than this one, so nothing is read or written again.
+#[test]
+fn a_promoted_standby_goes_on_with_its_holds_and_a_second_attempt_reads_them() {
+    for seed in seeds(10) {
+        let (_, log, _) = primary(seed);
+        let mut random = SeededRandom::new(seed);
+        let standby = SimulatedDisk::new(seed);
+        let received = ReceivedLog::begin(arc(&standby), &options()).unwrap();
+        receive(&received, &mut log.stream(received.wanted()).unwrap(), &mut random).unwrap();
+        let permanent = HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
+        let position = received.hold("archive", permanent, first(), 0).unwrap();
+        position.advance(received.flushed());
+        let end = received.end().unwrap();
+        let begin = |number: u32| {
+            let timeline = TimelineId::new(number).unwrap();
+            let mark = TimelineMark::from_bytes([7; 16]);
+            let history = TimelineHistory::first().fork(timeline, end.lsn, mark, "promoted");
+            let promoted = LogOptions { timeline, ancestors: history.forks, ..options() };
+            let before = standby.trace().len();
+            let log = received.begin_timeline(&promoted, end, 0).unwrap();
+            let trace = standby.trace();
+            (log, trace[before..].iter().any(|call| *call.path == *"log/holds"))
+        };
+        // The first attempt comes to nothing, as if the superblock could not be stored.
+        let (first_attempt, touches_list) = begin(2);
+        assert!(!touches_list, "seed {seed}");
+        assert_eq!(first_attempt.find_hold("archive").unwrap().get(), end.lsn, "seed {seed}");
+        drop(first_attempt);
+        let (log, touches_list) = begin(3);
+        assert!(touches_list, "seed {seed}");
+        assert_eq!(log.find_hold("archive").unwrap().get(), end.lsn, "seed {seed}");
+        log.hold("backup", permanent, end.lsn, 0).unwrap();
+        let standby = standby.after_power_loss(PowerLoss::Random(seed));
+        let names: Vec<(String, Lsn)> = read_holds(&standby, DATABASE)
+            .unwrap()
+            .into_iter()
+            .map(|hold| (hold.name, hold.position))
+            .collect();
+        assert_eq!(names, [("archive".to_owned(), end.lsn), ("backup".to_owned(), end.lsn)], "seed {seed}");
     }
 }
 

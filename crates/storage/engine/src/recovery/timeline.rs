@@ -14,7 +14,8 @@ use seawall_io::Disk;
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::{
-    LogEnd, LogError, LogFiles, OpenLog, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineHistory,
+    LogEnd, LogError, LogFiles, OpenLog, RESTORE_POINT_NAME_BYTES_MAX, ReceivedLog, RestorePoint,
+    TimelineHistory,
 };
 
 use crate::engine::Engine;
@@ -66,6 +67,15 @@ pub(crate) enum Continuation<'a> {
     Restored { new: NewTimeline<'a>, onto_backup: ReplayOntoBackup },
 }
 
+/// The log that a new timeline leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left<'a> {
+    /// Where.
+    pub(crate) end: LogEnd,
+    /// If this process has received it, and receives no more.
+    pub(crate) received: Option<&'a ReceivedLog>,
+}
+
 /// The history of the timeline that `superblock` is on.
 pub(crate) fn history_of(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Result<TimelineHistory, Error> {
     let history = TimelineHistory::load(disk, superblock.timeline).map_err(|error| Error::log(&error))?;
@@ -98,9 +108,10 @@ pub(crate) fn begin(
     setup: &LogSetup<'_>,
     tree: &Tree,
     superblock: &mut Superblock,
-    end: LogEnd,
+    left: Left<'_>,
     new: NewTimeline<'_>,
 ) -> Result<OpenLog, Error> {
+    let end = left.end;
     let environment = setup.environment;
     let disk = &environment.disk;
     let timeline = number_of(disk, superblock, new)?;
@@ -111,8 +122,12 @@ pub(crate) fn begin(
     let history = history_of(disk, superblock)?.fork(timeline, end.lsn, mark, new.reason);
     let next = Superblock { timeline, timeline_mark: mark, ..superblock.clone() };
     let log_options = setup.log_options(&next, history);
-    let log = seawall_wal::begin_timeline(disk, log_options, end, environment.clock.wall_micros())
-        .map_err(|error| Error::log(&error))?;
+    let time_micros = environment.clock.wall_micros();
+    let begun = match left.received {
+        Some(received) => received.begin_timeline(&log_options, end, time_micros),
+        None => seawall_wal::begin_timeline(disk, log_options, end, time_micros),
+    };
+    let log = begun.map_err(|error| Error::log(&error))?;
     for _copy in 0..2 {
         tree.store_superblock(&next).map_err(|error| Error::tree(&error))?;
     }

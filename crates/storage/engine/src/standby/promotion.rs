@@ -7,8 +7,8 @@
 //! **If the power goes** before the superblock names the new timeline, this is a standby again, and may go on receiving or be promoted
 //! once more. After it, the new timeline is complete: see `recovery::timeline`.
 //!
-//! Locks of transactions in doubt are held already, and nothing is read, removed or replayed on the way. Eight syncs in series, if all
-//! that was received is durable: six of the log (`wal::switch`, and two of its holds), and each copy of the superblock.
+//! Locks of transactions in doubt are held already, and nothing is read, removed or replayed on the way. Six syncs in series, if all
+//! that was received is durable: four of the log (`wal::switch`), and each copy of the superblock.
 //!
 //! A failure before the engine's log is written leaves a standby that receives nothing more, and may be promoted once more. After that
 //! nothing is taken back: the engine stops, and the next open finds a database on its new timeline.
@@ -20,7 +20,7 @@ use seawall_wal::{LogEnd, LogObserver};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::log::setup::LogSetup;
-use crate::recovery::timeline::{self, NewTimeline};
+use crate::recovery::timeline::{self, Left, NewTimeline};
 use crate::standby::apply::not_a_standby;
 
 impl Engine {
@@ -50,9 +50,7 @@ impl Engine {
         // Another call may have had the turns meanwhile, or the end.
         self.lifecycle.check_open()?;
         self.lifecycle.check_not_stopped()?;
-        if self.log.received().is_none() {
-            return Err(not_a_standby());
-        }
+        let left = Left { end, received: Some(self.log.received().ok_or_else(not_a_standby)?) };
         let setup = LogSetup {
             environment: &self.environment,
             options: &self.options,
@@ -60,7 +58,7 @@ impl Engine {
             observer: Some(Arc::clone(&self.observer) as Arc<dyn LogObserver>),
         };
         let mut superblock = self.redo.superblock();
-        let log = timeline::begin(&setup, &self.tree, &mut superblock, end, new).map_err(|error| {
+        let log = timeline::begin(&setup, &self.tree, &mut superblock, left, new).map_err(|error| {
             match self.tree.failure() {
                 // One copy of the superblock may name the new timeline.
                 Some(failure) => self.lifecycle.stop(failure),

@@ -69,7 +69,7 @@ const _: () = assert!(HEADER_BYTES + STORED_MAX * HOLD_BYTES <= COPY_BYTES);
 const _: () = assert!(NAME_OFFSET + HOLD_NAME_BYTES_MAX <= HOLD_BYTES);
 
 /// The file of a log that is open for writing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct HoldsFile {
     database: DatabaseId,
     /// The sequence number of the newest copy.
