@@ -197,6 +197,23 @@ impl ReclaimRow {
     }
 }
 
+/// A storage that `reclaim` lists, as a memtable or the catalog says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListedStorage {
+    pub(crate) storage: TableId,
+    /// Stamp of the row: for a dropped table, of the drop.
+    pub(crate) listed: Lsn,
+    /// The row is of a load that was under way.
+    pub(crate) is_filling: bool,
+}
+
+impl ListedStorage {
+    pub(crate) fn new(storage: TableId, listed: Lsn, row: &[u8]) -> Result<ListedStorage, Error> {
+        let is_filling = ReclaimRow::decode(storage, row)? == ReclaimRow::Filling;
+        Ok(ListedStorage { storage, listed, is_filling })
+    }
+}
+
 /// A table, opened: cheap to clone, usable from any thread and in any transaction of its database.
 #[derive(Clone, Debug)]
 pub struct Table {

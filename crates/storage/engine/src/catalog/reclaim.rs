@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 use seawall_memtable::{Cursor, Memtable};
 use seawall_types::{Lsn, TableId};
 
-use crate::catalog::{self, ReclaimRow};
+use crate::catalog::{self, ListedStorage};
 use crate::checkpoint::statistics::Totals;
 use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
@@ -32,23 +32,6 @@ const CUT_PAGES_MAX: u64 = 1 << 20;
 const CUT_RANGES_MAX: usize = 1 << 14;
 /// Memory that the deletion of a row of `reclaim` takes.
 const FORGOTTEN_BYTES: u64 = 128;
-
-/// A storage that `reclaim` lists, as a memtable or the catalog says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListedStorage {
-    storage: TableId,
-    /// Stamp of the row: for a dropped table, of the drop.
-    listed: Lsn,
-    /// The row is of a load that was under way.
-    is_filling: bool,
-}
-
-impl ListedStorage {
-    fn new(storage: TableId, listed: Lsn, row: &[u8]) -> Result<ListedStorage, Error> {
-        let is_filling = ReclaimRow::decode(storage, row)? == ReclaimRow::Filling;
-        Ok(ListedStorage { storage, listed, is_filling })
-    }
-}
 
 impl Engine {
     /// Storages that may be cut out now: dropped before the freeze, and no snapshot sees them.

@@ -6,7 +6,7 @@ use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_sync::{Mutex, MutexGuard};
 use seawall_types::{Lsn, TableId};
 
-use crate::catalog::reclaim::ListedStorage;
+use crate::catalog::ListedStorage;
 
 /// What checkpoints remember from one to the next.
 #[derive(Debug)]
