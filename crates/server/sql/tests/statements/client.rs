@@ -1,4 +1,5 @@
 //! A session and a receiver that keeps what statements return, as text.
+#![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::sync::Arc;
 use std::time::Duration;
