@@ -5,7 +5,7 @@
 //! |--------------|---:|---------------------------|------------------------------------------------------------|
 //! | names        |  0 | name, UTF-8               | object id, u64 little-endian; of a table that was dropped, its storage id, u64 little-endian, behind it, in the log and the memtable only: see `dropped_tables` |
 //! | objects      |  1 | object id, u64 big-endian | version u8 = 1, storage id u64, created i64 (microseconds since 1970), name; little-endian |
-//! | reclaim      |  2 | storage id, u64 big-endian| the storage's rows belong to no table and are to be removed. Empty; or object id and stamp of the drop, u64 little-endian, where the dropped table's name was taken again |
+//! | reclaim      |  2 | storage id, u64 big-endian| the storage's rows belong to no table and are to be removed. Empty; or one byte 0 of a storage that a load fills, until the load gives it to a table or gives it up; or object id and stamp of the drop, u64 little-endian, where the dropped table's name was taken again |
 //! | prepared     |  3 | see `in_doubt::rows`      | in-doubt transactions                                      |
 //! | decisions    |  4 | see `in_doubt::decisions` | what rules have decided about such transactions            |
 //!
