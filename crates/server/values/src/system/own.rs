@@ -215,7 +215,7 @@ fn class(block: &Block, (number, view): (Oid, &View)) -> String {
             // Their rows have no type of their own.
             ("reltype", "0"),
             ("relnatts", &count.to_string()),
-            ("_definition", "\\N"),
+            ("_view", "\\N"),
         ],
     )
 }
