@@ -126,11 +126,14 @@ fn a_promoted_standby_ends_the_timeline_and_sends_the_next_one() {
         pair.write();
     }
     pair.catch_up();
+    // Checkpoints have removed what lies before.
+    let start = pair.primary.log().flushed();
+    pair.catch_up();
     let (first, second) = (TimelineId::FIRST, TimelineId::new(2).unwrap());
     // Of the standby, to another one behind it: begun before the promotion, and after it.
-    let mut before = Sender::begin(&pair.standby, Lsn::ZERO, None).unwrap();
+    let mut before = Sender::begin(&pair.standby, start, None).unwrap();
     pair.standby.standby().unwrap().promote("a test").unwrap();
-    let mut after = Sender::begin(&pair.standby, Lsn::ZERO, Some(first)).unwrap();
+    let mut after = Sender::begin(&pair.standby, start, Some(first)).unwrap();
     let ends = [&mut before, &mut after].map(|sender| {
         loop {
             let mut message = Vec::new();

@@ -527,6 +527,8 @@ fn default_argument(function: &FunctionRow, parameter: usize) -> Option<Expressi
         (_, Some("vars"), _) => return Some(constant_json()),
         ("normalize", ..) | ("is_normalized", ..) => Datum::text("NFC"),
         ("pg_terminate_backend", ..) => Datum::Int8(0),
+        ("pg_stat_statements_reset", _, oid::OID) => Datum::Oid(0),
+        ("pg_stat_statements_reset", ..) => Datum::Int8(0),
         ("pg_promote", Some("wait"), _) => Datum::Bool(true),
         ("pg_promote", ..) => Datum::Int4(60),
         _ => return None,

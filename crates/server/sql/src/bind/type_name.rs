@@ -86,7 +86,12 @@ impl Binder<'_> {
                         ObjectNamePart::Function(_) => None,
                     })
                     .collect();
-                self.named_type(&parts, modifiers)
+                let position = name
+                    .0
+                    .iter()
+                    .find_map(ObjectNamePart::as_ident)
+                    .and_then(|ident| self.text.position(ident.span.start));
+                self.named_type(&parts, modifiers).map_err(|error| error.at(position))
             }
             other => self.named_type(&[other.to_string().to_lowercase()], &[]),
         }

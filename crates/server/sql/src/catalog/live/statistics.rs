@@ -41,6 +41,8 @@ fn tables(definition: &Definition, source: &mut dyn Source, names: &Names, rows:
     let of_indexes =
         of_indexes.map(|number| if table.indexes.is_empty() { Datum::Null } else { count(number) });
     let [index_scans, index_rows] = of_indexes;
+    // As of the last checkpoint: before the first one, ANALYZE knows better.
+    let live_rows = source.live_rows(table)?;
     let mut row = vec![
         Datum::Oid(table.oid),
         name(names.namespace(table.namespace)),
@@ -53,7 +55,7 @@ fn tables(definition: &Definition, source: &mut dyn Source, names: &Names, rows:
         count(known.updated),
         count(known.deleted),
         Datum::Int8(0),
-        count(source.live_rows(table)?.or(known.rows).unwrap_or(0)),
+        count(live_rows.filter(|rows| *rows > 0).or(known.rows).unwrap_or(0)),
         Datum::Int8(0),
         count(known.changed),
         Datum::Int8(0),

@@ -87,7 +87,12 @@ impl Session {
     /// A condition over `VALUE`, in PostgreSQL's words.
     fn domain_condition(&mut self, condition: &WrittenExpression, base: TypeReference) -> SqlResult<String> {
         let columns: Columns = vec![(VALUE.to_owned(), base)];
-        let (words, _) = self.condition_words(condition, &columns, Clause::Check, "CHECK")?;
+        let words = self.condition_words(condition, &columns, Clause::Check, "CHECK");
+        // PostgreSQL tells no position in a domain's condition.
+        let (words, _) = words.map_err(|mut error| {
+            error.position = None;
+            error
+        })?;
         Ok(words.text)
     }
 }
