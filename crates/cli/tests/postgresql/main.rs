@@ -8,6 +8,8 @@ mod agents;
 mod beside;
 mod drill;
 mod hangs;
+#[path = "../common/installed.rs"]
+mod installed;
 mod production;
 mod resumed;
 mod scene;

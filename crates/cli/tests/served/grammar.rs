@@ -1,16 +1,14 @@
-//! Statements drawn from a grammar: each has an answer, none is an internal error, none costs the connection. Where a PostgreSQL is named,
-//! the answers are its answers.
+//! Statements drawn from a grammar: each has an answer, none is an internal error, none costs the connection. Where PostgreSQL is
+//! installed, the answers are its answers.
 //!
 //! `SEAWALL_GRAMMAR_STATEMENTS=100000` runs more than the suite does, `SEAWALL_GRAMMAR_SEED=1234` from another seed on.
-//! `SEAWALL_COMPARE=5432` names the port of a PostgreSQL 15 of this machine, which lets `postgres` in and make a database.
 
 mod expression;
 mod statement;
 
-use seawall_testing::Need;
-
 use crate::client::{Client, SYNC, VERSION, message, query, shown, startup, text};
 use crate::process::{Place, failure, rows};
+use crate::reference::Reference;
 use expression::Maker;
 
 /// Statements of one seed: what they have made is dropped then.
@@ -159,21 +157,17 @@ fn every_statement_has_an_answer() {
 
 #[test]
 fn statements_have_the_answers_of_postgresql() {
-    let Ok(port) = std::env::var("SEAWALL_COMPARE") else {
-        return Need::PostgreSql.skip("SEAWALL_COMPARE does not name the port of one");
-    };
-    let port = port.parse().unwrap();
+    let Some(postgresql) = Reference::start() else { return };
     let place = Place::new();
     let serving = place.serve(&[]);
-    let mut administrator = Client::logged_in(port, "postgres");
-    rows(&mut administrator, &format!("drop database if exists {DATABASE}"));
+    let mut administrator = Client::logged_in(postgresql.port, "postgres");
     rows(
         &mut administrator,
         &format!(
             "create database {DATABASE} template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C.UTF-8'"
         ),
     );
-    let mut reference = Client::tcp(port);
+    let mut reference = Client::tcp(postgresql.port);
     reference.send(&startup(
         VERSION,
         &[("user", "postgres"), ("database", DATABASE), ("client_min_messages", "warning")],
@@ -186,6 +180,5 @@ fn statements_have_the_answers_of_postgresql() {
         run(seed, &mut client, Some(&mut reference));
     }
     drop(reference);
-    rows(&mut administrator, &format!("drop database {DATABASE}"));
     serving.end();
 }

@@ -10,6 +10,8 @@ mod full_disk;
 mod fuzz;
 mod grammar;
 mod hostile;
+#[path = "../common/installed.rs"]
+mod installed;
 mod kill_pgbench;
 mod kill_two_phase;
 #[path = "../common/own_mounts.rs"]
@@ -18,4 +20,5 @@ mod process;
 #[path = "../../../server/server/tests/clients/program.rs"]
 #[allow(dead_code, reason = "the tests of clients use all of it")]
 mod program;
+mod reference;
 mod vanishing;

@@ -31,7 +31,7 @@ fn a_type_of_a_prepared_transaction_is_there_once_that_is_committed() {
     let mut client = database.connect();
     let made = "begin; create type mood as enum ('a', 'b'); prepare transaction 'types'";
     assert_eq!(client.run(made).last().unwrap(), "-> PREPARE TRANSACTION");
-    let unknown = ["ERROR 42704: type \"mood\" does not exist at 8"];
+    let unknown = ["ERROR 42704: type \"mood\" does not exist at 13"];
     assert_eq!(client.run("select 'a'::mood"), unknown);
     drop(client);
     let database = database.reopened();

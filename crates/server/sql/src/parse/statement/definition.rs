@@ -108,7 +108,6 @@ pub(crate) struct CreateDomain {
 }
 
 /// What is done with a type.
-#[expect(clippy::large_enum_variant, reason = "a statement has few of them")]
 #[derive(Clone, Debug)]
 pub(crate) enum TypeAction {
     AddValue {

@@ -14,10 +14,11 @@ use crate::schema::define::requests::{DomainChange, NewDomain, RelationName};
 impl Session {
     pub(super) fn create_domain(&mut self, text: &Text, create: &CreateDomain) -> SqlResult<()> {
         check_collation(create.collation.as_ref())?;
-        let (of, base) = self.bind_with(text, &[], |binder| {
+        let bound = self.bind_with(text, &[], |binder| {
             let of = binder.type_of(&create.of)?;
             Ok((of, binder.base_of(of)?))
-        })?;
+        });
+        let (of, base) = bound.map_err(without_position)?;
         if system().type_by_oid(base.oid).is_some_and(|row| row.kind == b'p') {
             let of = crate::bind::types::type_name(base.oid);
             let message = format!("\"{of}\" is not a valid base type for a domain");
@@ -88,11 +89,13 @@ impl Session {
     fn domain_condition(&mut self, condition: &WrittenExpression, base: TypeReference) -> SqlResult<String> {
         let columns: Columns = vec![(VALUE.to_owned(), base)];
         let words = self.condition_words(condition, &columns, Clause::Check, "CHECK");
-        // PostgreSQL tells no position in a domain's condition.
-        let (words, _) = words.map_err(|mut error| {
-            error.position = None;
-            error
-        })?;
+        let (words, _) = words.map_err(without_position)?;
         Ok(words.text)
     }
+}
+
+/// PostgreSQL tells no positions in the definition of a domain.
+fn without_position(mut error: Box<SqlError>) -> Box<SqlError> {
+    error.position = None;
+    error
 }
