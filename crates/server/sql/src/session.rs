@@ -260,7 +260,6 @@ pub struct Session {
     pending_notifications: Vec<(String, String)>,
     /// What `LISTEN` and `UNLISTEN` have said, until the commit.
     pending_channels: Vec<notification::ListenChange>,
-    random: functions::SessionRandom,
     activity: Arc<activity::SessionActivity>,
     attention: attention::Attention,
     advisory: advisory::HeldAdvisoryLocks,

@@ -1,4 +1,4 @@
-//! Random numbers of a session.
+//! Random numbers: of a session, and of whoever samples rows.
 //!
 //! The generator is PostgreSQL's, xoroshiro128**, so a seed gives the same numbers.
 
@@ -34,7 +34,7 @@ impl Random {
                 Generator::seeded(u64::from_le_bytes(seed))
             }
         };
-        let value = generator.next() >> (u64::BITS - FRACTION_BITS);
+        let value = generator.draw() >> (u64::BITS - FRACTION_BITS);
         *slot = Some(generator);
         let unit = (1_u64 << FRACTION_BITS).to_f64().unwrap_or(1.0);
         Ok(value.to_f64().unwrap_or(0.0) / unit)
@@ -48,19 +48,23 @@ impl Random {
     }
 }
 
+/// xoroshiro128** (Blackman and Vigna, 2018), seeded by splitmix64. Not for secrets.
 #[derive(Clone, Copy, Debug)]
-struct Generator {
+pub struct Generator {
     low: u64,
     high: u64,
 }
 
 impl Generator {
-    fn seeded(seed: u64) -> Generator {
+    /// The numbers of a seed.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Generator {
         let mut state = seed;
         Generator { low: spread(&mut state), high: spread(&mut state) }
     }
 
-    fn next(&mut self) -> u64 {
+    /// The next number.
+    pub fn draw(&mut self) -> u64 {
         let mixed = self.high ^ self.low;
         let value = self.low.wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         self.low = self.low.rotate_left(24) ^ mixed ^ (mixed << 16);

@@ -109,7 +109,6 @@ impl SqlDatabase {
             pending_notifications: Vec::new(),
             pending_channels: Vec::new(),
             on_commit: OnCommitTables::default(),
-            random: super::functions::SessionRandom::default(),
             attention: activity.attention.clone(),
             activity,
             advisory: HeldAdvisoryLocks::new(locks),

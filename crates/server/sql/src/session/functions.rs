@@ -101,18 +101,6 @@ const TABLE: &[(&str, Implementation)] = &[
     }),
     ("pg_jit_available", |_, _, _, _| Ok(Datum::Bool(false))),
     ("pg_trigger_depth", |_, _, _, _| Ok(Datum::Int4(0))),
-    ("drandom", |calls, _, _, _| Ok(Datum::Float8(calls.random.next()))),
-    ("setseed", |calls, _, _, call| match call.arguments.first() {
-        Some(Datum::Float8(seed)) if (-1.0..=1.0).contains(seed) => {
-            calls.random.seed(*seed);
-            Ok(Datum::text(""))
-        }
-        Some(Datum::Float8(seed)) => {
-            let message = format!("setseed parameter {seed} is out of allowed range [-1,1]");
-            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
-        }
-        _ => Err(unexpected("setseed")),
-    }),
 ];
 
 fn implementation(source: &str) -> Option<Implementation> {
@@ -127,39 +115,6 @@ pub(crate) fn is_session_function(source: &str) -> bool {
         || catalog::functions::set_implementation(source).is_some()
 }
 
-/// The session's random numbers: not for secrets. SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
-#[derive(Debug)]
-pub(crate) struct SessionRandom {
-    state: u64,
-}
-
-impl Default for SessionRandom {
-    fn default() -> SessionRandom {
-        use seawall_io::{OsRandom, Random};
-        let mut bytes = [0; 8];
-        OsRandom.fill(&mut bytes);
-        SessionRandom { state: u64::from_le_bytes(bytes) }
-    }
-}
-
-impl SessionRandom {
-    fn seed(&mut self, seed: f64) {
-        self.state = seed.to_bits();
-    }
-
-    /// At least 0, less than 1.
-    fn next(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        // 53 bits are what the number can hold.
-        let bits = 0x3ff0_0000_0000_0000 | (mixed >> 12);
-        f64::from_bits(bits) - 1.0
-    }
-}
-
 /// What functions of the session use.
 pub(crate) struct Calls<'a> {
     pub(crate) database: &'a SqlDatabase,
@@ -169,7 +124,6 @@ pub(crate) struct Calls<'a> {
     pub(crate) is_read_only: bool,
     pub(crate) notifications: &'a mut Vec<(String, String)>,
     pub(crate) cancel: &'a CancelToken,
-    pub(crate) random: &'a mut SessionRandom,
     pub(crate) advisory: &'a mut HeldAdvisoryLocks,
     pub(crate) lock_wait: LockWait,
     pub(crate) activity: &'a SessionActivity,

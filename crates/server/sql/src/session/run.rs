@@ -192,7 +192,6 @@ impl Session {
             is_read_only: open.is_read_only,
             notifications: &mut self.pending_notifications,
             cancel: &self.cancel.requested,
-            random: &mut self.random,
             advisory: &mut self.advisory,
             lock_wait,
             activity: &self.activity,

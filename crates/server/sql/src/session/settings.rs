@@ -181,7 +181,7 @@ impl SessionSettings {
         let mut settings = SessionSettings {
             entries: BTreeMap::new(),
             changes: Vec::new(),
-            effective: DEFAULTS.clone(),
+            effective: DEFAULTS.with_own_random(),
             is_superuser,
             permitted_role: None,
             modes: None,

@@ -4,6 +4,7 @@
 //! blocks are twice as long. So the rows are spread evenly, and stay in their order.
 
 use seawall_values::Datum;
+use seawall_values::random::Generator;
 
 /// Rows that are kept at most, for each value that is asked for of a histogram: as PostgreSQL.
 pub(crate) const ROWS_OF_TARGET: usize = 300;
@@ -66,7 +67,8 @@ pub(crate) struct Sample {
     stride: u64,
     /// Which row of the block under way is kept.
     chosen: u64,
-    random: u64,
+    /// Always the same numbers, so the same rows have the same statistics.
+    random: Generator,
 }
 
 impl Sample {
@@ -80,23 +82,14 @@ impl Sample {
             seen: 0,
             stride: 1,
             chosen: 0,
-            random: 0,
+            random: Generator::seeded(0),
         }
-    }
-
-    /// SplitMix64. Always the same numbers, so the same rows have the same statistics.
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 
     pub(crate) fn push(&mut self, row: &[Datum]) {
         let at = self.seen % self.stride;
         if at == 0 && self.stride > 1 {
-            self.chosen = self.random() % self.stride;
+            self.chosen = self.random.draw() % self.stride;
         }
         self.seen += 1;
         if at != self.chosen {
@@ -116,7 +109,7 @@ impl Sample {
         let mut rows = std::mem::take(&mut self.rows).into_iter();
         let mut kept = Vec::with_capacity(rows.len() / 2 + 1);
         while let (Some(first), Some(second)) = (rows.next(), rows.next()) {
-            kept.push(if self.random() & 1 == 0 { first } else { second });
+            kept.push(if self.random.draw() & 1 == 0 { first } else { second });
         }
         self.bytes = kept.iter().map(|row| bytes_of(row)).sum();
         self.rows = kept;

@@ -50,6 +50,12 @@ pub(super) struct Effective {
 }
 
 impl Effective {
+    /// A copy with random numbers of its own.
+    pub(super) fn with_own_random(&self) -> Effective {
+        let values = Settings { random: Arc::default(), ..Settings::clone(&self.values) };
+        Effective { values: Arc::new(values), ..self.clone() }
+    }
+
     /// Values before the defaults were applied.
     pub(super) fn new(clock: fn() -> i64) -> Effective {
         Effective {

@@ -316,3 +316,12 @@ fn modes_of_the_transaction_are_shown() {
     assert_eq!(asked, Some(TransactionSetting::ReadOnly(true)));
     assert_eq!(SessionSettings::transaction_setting("work_mem", &[]).unwrap(), None);
 }
+
+#[test]
+fn sessions_draw_random_numbers_of_their_own() {
+    let (one, other) = (session(), session());
+    let next = |of: &SessionSettings| of.values().random.next().unwrap();
+    one.values().random.set_seed(0.5);
+    other.values().random.set_seed(0.5);
+    assert_eq!(next(&one), next(&other));
+}
