@@ -184,9 +184,18 @@ impl Backup {
     /// # Errors
     /// `LogHold` if there is a hold of this name; `ReadOnly`; damage met on the way.
     pub fn begin(database: &Database, name: &str) -> Result<Backup, Error> {
+        database.engine().lifecycle.check_writable()?;
+        check_archiving(&*database.engine().environment.disk)?;
+        Backup::begin_copy(database, name)
+    }
+
+    /// As `begin`, of a database that may be kept from archiving: its rows go to a standby, and into no repository.
+    ///
+    /// # Errors
+    /// As `begin`.
+    pub fn begin_copy(database: &Database, name: &str) -> Result<Backup, Error> {
         let engine = database.engine();
         engine.lifecycle.check_writable()?;
-        check_archiving(&*engine.environment.disk)?;
         let options =
             HoldOptions { kind: HoldKind::Backup, lifetime: HoldLifetime::Process, ..HoldOptions::default() };
         let hold = engine.hold_log(name, options, None)?;

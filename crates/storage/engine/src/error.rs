@@ -207,6 +207,38 @@ pub enum Error {
         /// Where the log says so.
         lsn: Lsn,
     },
+    /// A standby has log of its timeline that the new timeline of its upstream does not have.
+    #[error(
+        "this server has the log of its timeline up to {end}, and timeline {timeline} left that at {fork}: what lies behind is not in \
+         the history of the new primary"
+    )]
+    BeyondFork {
+        /// The end of the log here.
+        end: Lsn,
+        /// Where the new timeline begins.
+        fork: Lsn,
+        /// The new timeline.
+        timeline: TimelineId,
+    },
+    /// The histories of two servers do not fit.
+    #[error("timeline {other} of the upstream does not follow from timeline {own} of this server")]
+    OtherHistory {
+        /// The timeline here.
+        own: TimelineId,
+        /// That of the upstream.
+        other: TimelineId,
+    },
+    /// A copy of a running primary does not have all of its log yet.
+    #[error(
+        "{directory} has a copy of a running database that is whole only with the log up to {end}: let it follow its primary until it \
+         has come there, as `seawall serve --follow` does"
+    )]
+    CopyNotWhole {
+        /// The directory.
+        directory: String,
+        /// Up to where it needs the log.
+        end: Lsn,
+    },
     /// A backup cannot be an increment of the one that was named.
     #[error(
         "the backup with the redo point {redo_point} is of another database, or is not older: take a full backup, or name another \

@@ -115,7 +115,7 @@ pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use seawall_sync::CancelToken;
 pub use seawall_tree::{ImageCompression, PageProtection};
 pub use seawall_wal::{
-    AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, LogStream, LogStreamError, SegmentName,
+    AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, LogStream, LogStreamError, LogWatch, SegmentName,
     SegmentState, StreamPiece, TimelineFork, TimelineHistory,
 };
 pub use snapshots::scan::{Direction, LentRow, Range, Scan};

@@ -31,6 +31,7 @@ use crate::recovery::Replay;
 use crate::recovery::archive_mode::check_archiving;
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{self, Continuation, Left};
+use crate::standby::copied::{self, COPIED_PATH};
 
 const CREATING_PATH: &str = "creating";
 
@@ -67,6 +68,13 @@ fn check_options(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether the directory is opened to follow another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Following,
+    Other,
+}
+
 /// What is in the directory.
 enum Found {
     Database,
@@ -75,7 +83,7 @@ enum Found {
     Remains,
 }
 
-fn look(disk: &dyn Disk) -> Result<Found, Error> {
+fn look(disk: &dyn Disk, purpose: Purpose) -> Result<Found, Error> {
     let list = |directory: &str| match disk.list(directory) {
         Ok(entries) => Ok(entries),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -85,6 +93,10 @@ fn look(disk: &dyn Disk) -> Result<Found, Error> {
     let has = |name: &str| entries.iter().any(|entry| entry.name == name);
     if has(RESTORING_PATH) {
         return Err(Error::Restoring { directory: disk.location("") });
+    }
+    if has(COPIED_PATH) && purpose == Purpose::Other {
+        let end = copied::read(disk)?.unwrap_or(Lsn::ZERO);
+        return Err(Error::CopyNotWhole { directory: disk.location(""), end });
     }
     if has(SUPERBLOCK_PATH) {
         return Ok(Found::Database);
@@ -116,6 +128,10 @@ impl Engine {
     ) -> Result<Arc<Engine>, Error> {
         check_options(&options)?;
         let disk = Arc::clone(&environment.disk);
+        let purpose = match continuation {
+            Continuation::Followed => Purpose::Following,
+            Continuation::Same | Continuation::New(_) | Continuation::Restored { .. } => Purpose::Other,
+        };
         let creates = matches!(options.mode, OpenMode::CreateIfMissing | OpenMode::New);
         if creates {
             disk.create_directory("").map_err(|error| Error::io(&error))?;
@@ -125,7 +141,7 @@ impl Engine {
             OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => LockMode::Exclusive,
         };
         if !creates {
-            match look_or_missing(&*disk) {
+            match look_or_missing(&*disk, purpose) {
                 Ok(Found::Database) => {}
                 Ok(Found::Nothing | Found::Remains) | Err(Error::NotEmpty { .. }) => {
                     return Err(Error::NoDatabase { directory: disk.location("") });
@@ -138,7 +154,7 @@ impl Engine {
             ErrorKind::NotFound => Error::NoDatabase { directory: disk.location("") },
             _ => Error::io(&error),
         })?;
-        match (look(&*disk)?, options.mode) {
+        match (look(&*disk, purpose)?, options.mode) {
             (Found::Database, OpenMode::New) => {
                 return Err(Error::NotEmpty {
                     directory: disk.location(""),
@@ -161,6 +177,12 @@ impl Engine {
             check_archiving(&*disk)?;
         }
         let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
+        if engine.log.received().is_some()
+            && let Some(end) = copied::read(&*engine.environment.disk)?
+        {
+            engine.apply_control.need_until(end);
+            engine.complete_copy()?;
+        }
         engine.take_up_log_holds()?;
         engine.prepare_archivers()?;
         if engine.log.received().is_some() && !engine.is_manual() {
@@ -219,11 +241,11 @@ impl Engine {
     }
 }
 
-fn look_or_missing(disk: &dyn Disk) -> Result<Found, Error> {
+fn look_or_missing(disk: &dyn Disk, purpose: Purpose) -> Result<Found, Error> {
     match disk.list("") {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
         Err(error) => Err(Error::io(&error)),
-        Ok(_) => look(disk),
+        Ok(_) => look(disk, purpose),
     }
 }
 

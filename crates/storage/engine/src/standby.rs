@@ -17,10 +17,14 @@
 //!
 //! **Promotion** (`promotion`) receives nothing more, applies the rest, and begins a new timeline; snapshots and sessions go on.
 //!
+//! **A new timeline** of the primary's place is followed without a restart (`next_timeline`).
+//!
 //! One thread at a time applies (`applier`); it, a freeze and a promotion exclude each other (`turn`).
 
 pub(crate) mod applier;
 pub(crate) mod apply;
 pub(crate) mod control;
+pub(crate) mod copied;
+pub(crate) mod next_timeline;
 pub(crate) mod promotion;
 pub(crate) mod turn;

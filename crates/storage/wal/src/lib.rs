@@ -98,7 +98,7 @@ pub use retention::RetentionReport;
 pub use segment::{FORMAT_VERSION, SEGMENT_MAGIC, SegmentName};
 pub use segment_check::{SegmentContent, check_segment};
 pub use segment_set::{LogFiles, SegmentInfo, SegmentState};
-pub use stream::{LogStream, StreamPiece};
+pub use stream::{LogStream, LogWatch, StreamPiece};
 pub use switch::{begin_timeline, next_timeline};
 pub use timeline::{TimelineFork, TimelineHistory};
 pub use writer::{Log, OpenLog};

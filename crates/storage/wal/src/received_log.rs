@@ -108,7 +108,19 @@ impl ReceivedLog {
             options.history().store(&disk).map_err(|source| LogError::History { source })?;
         }
         let end = LogEnd { lsn: start, durable: start, reason: EndReason::NoRecord };
-        ReceivedLog::open(disk, options, end)
+        ReceivedLog::open_with(disk, options, end, None)
+    }
+
+    /// As `begin`, for the timeline that another server has begun where this log ends, once `end` has said where. The holds go on, as
+    /// they are.
+    ///
+    /// # Errors
+    /// As `begin`.
+    pub fn begin_next(&self, options: &LogOptions) -> Result<ReceivedLog, LogError> {
+        let start = self.flushed();
+        options.history().store(&self.segments.disk).map_err(|source| LogError::History { source })?;
+        let end = LogEnd { lsn: start, durable: start, reason: EndReason::NoRecord };
+        ReceivedLog::open_with(Arc::clone(&self.segments.disk), options, end, self.holds.hand_over())
     }
 
     /// Opens the log for receiving where recovery found that it ends. A log without a mark, of a server that was restored or has
@@ -117,6 +129,16 @@ impl ReceivedLog {
     /// # Errors
     /// `Header` if the segment at the end is not one of this log; `ReceivedMark`; `NoSpace`, `Io`. The log can be opened again.
     pub fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Result<ReceivedLog, LogError> {
+        ReceivedLog::open_with(disk, options, end, None)
+    }
+
+    /// As `open`, with the holds of a log that ended in this process, if there are any.
+    fn open_with(
+        disk: Arc<dyn Disk>,
+        options: &LogOptions,
+        end: LogEnd,
+        holds: Option<Holds>,
+    ) -> Result<ReceivedLog, LogError> {
         let ReceivedFiles { segments, counters } = open_received(&disk, options, end)?;
         let identity = segments.identity;
         let mark = ReceivedMark::open(&*disk, identity.database, identity.timeline);
@@ -134,8 +156,11 @@ impl ReceivedLog {
         };
         let geometry = identity.geometry;
         let oldest = segments.oldest_retained(geometry.segment_of(end.lsn));
-        let holds = Holds::open(disk, identity.database, geometry, oldest, end.lsn)
-            .map_err(|source| LogError::Holds { source })?;
+        let holds = match holds {
+            Some(holds) => holds,
+            None => Holds::open(disk, identity.database, geometry, oldest, end.lsn)
+                .map_err(|source| LogError::Holds { source })?,
+        };
         if options.keep_bytes > 0 {
             holds.keep_newest(options.keep_bytes, end.lsn);
         }
@@ -330,6 +355,27 @@ impl ReceivedLog {
     /// As there.
     pub fn release_hold(&self, name: &str) -> Result<(), HoldError> {
         self.holds.release(name, None)
+    }
+
+    /// As [`crate::Log::release_this_hold`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn release_this_hold(&self, name: &str, position: &Arc<HoldPosition>) -> Result<(), HoldError> {
+        self.holds.release(name, Some(position))
+    }
+
+    /// As [`crate::Log::check_hold`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_hold(&self, name: &str, position: &Arc<HoldPosition>) -> Result<(), HoldError> {
+        self.holds.check(name, position)
+    }
+
+    /// As [`crate::Log::forget_hold`].
+    pub fn forget_hold(&self, name: &str, position: &Arc<HoldPosition>) {
+        self.holds.forget(name, position);
     }
 
     /// Who holds the log, by name.

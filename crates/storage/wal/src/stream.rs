@@ -70,6 +70,42 @@ pub struct LogStream {
     open: Option<OpenSegment>,
 }
 
+/// Waits for a log to grow: see [`LogStream::watch`].
+#[derive(Clone)]
+pub struct LogWatch {
+    log: Arc<dyn StreamedLog>,
+}
+
+impl std::fmt::Debug for LogWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("LogWatch").finish_non_exhaustive()
+    }
+}
+
+impl LogWatch {
+    /// Sleeps until there is something to read at `position` or the log stops, at most for `limit`; whether there is, or it has. May return
+    /// early.
+    pub fn wait_beyond(&self, position: Lsn, limit: Duration) -> bool {
+        let changed = self.log.recent().changed();
+        let seen = changed.read();
+        if self.has_beyond(position) {
+            return true;
+        }
+        changed.wait(seen, Some(limit));
+        self.has_beyond(position)
+    }
+
+    /// Ends the sleep of all who wait for this log: they look, and sleep again.
+    pub fn wake(&self) {
+        self.log.recent().has_changed();
+    }
+
+    fn has_beyond(&self, position: Lsn) -> bool {
+        let geometry = self.log.segment_set().identity.geometry;
+        position < file_end(geometry, self.log.flushed()) || self.log.check_growing().is_err()
+    }
+}
+
 struct OpenSegment {
     name: SegmentName,
     file: Arc<dyn DiskFile>,
@@ -142,12 +178,12 @@ impl LogStream {
 
     /// Sleeps until there is something to read or the log stops, at most for `limit`; may return early.
     pub fn wait(&self, limit: Duration) {
-        let changed = self.log.recent().changed();
-        let seen = changed.read();
-        let has_read_all = self.position >= file_end(self.geometry(), self.log.flushed());
-        if has_read_all && self.log.check_growing().is_ok() {
-            changed.wait(seen, Some(limit));
-        }
+        self.watch().wait_beyond(self.position, limit);
+    }
+
+    /// To wait for more of the log in another thread, as long as the stream is open.
+    pub fn watch(&self) -> LogWatch {
+        LogWatch { log: Arc::clone(&self.log) }
     }
 
     fn geometry(&self) -> LogGeometry {

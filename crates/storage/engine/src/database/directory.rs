@@ -5,8 +5,10 @@ use std::ops::ControlFlow;
 
 use seawall_keys::{MasterKey, OtherMasterKeys};
 use seawall_types::Lsn;
+use seawall_wal::ReceivedMark;
 
 use super::Database;
+use crate::encryption::open_superblock;
 use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::error::Error;
@@ -17,7 +19,7 @@ use crate::inspect::statistics::published::{self, PublishedStatistics};
 use crate::options::{OpenMode, Options};
 use crate::recovery::archive_mode;
 use crate::recovery::statistics::RecoveryProgress;
-use crate::recovery::timeline::{Continuation, NewTimeline};
+use crate::recovery::timeline::{Continuation, NewTimeline, history_of};
 
 /// The directory of a database that is not open here.
 #[derive(Clone, Debug)]
@@ -75,6 +77,23 @@ impl DatabaseDirectory {
             }
         };
         Engine::open(self.environment, options, Continuation::Followed, |_| {}).map(Database::of)
+    }
+
+    /// Whether the log of the timeline that the database is on is another server's: it was opened by `follow` before, and was not
+    /// promoted since. Of a directory without a database, `false`.
+    ///
+    /// # Errors
+    /// `Tree` or `Log` for damage; `Io`.
+    pub fn is_followed(&self) -> Result<bool, Error> {
+        let disk = &self.environment.disk;
+        let superblock = match open_superblock(&**disk) {
+            Err(Error::NoDatabase { .. }) => return Ok(false),
+            opened => opened?.1,
+        };
+        let history = history_of(disk, &superblock)?;
+        let timeline = history.timeline(superblock.timeline);
+        let mark = ReceivedMark::open(&**disk, superblock.database, timeline);
+        Ok(mark.map_err(|error| Error::log(&error))?.is_some())
     }
 
     /// Opens the database for a check only: [`Database::check`] of one that may not open otherwise.

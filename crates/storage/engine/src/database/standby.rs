@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use seawall_types::Lsn;
+use seawall_wal::TimelineHistory;
 
 use super::Database;
 use crate::checkpoint::statistics::{CheckpointStatistics, Trigger};
@@ -78,6 +79,12 @@ impl<'a> Standby<'a> {
         self.database.engine().visible()
     }
 
+    /// Of a copy of a running database, up to where it needs the log; `None` once that is applied, and of any other. Before, what is read
+    /// belongs to no moment, and a promotion is refused.
+    pub fn copied_until(&self) -> Option<Lsn> {
+        self.database.engine().apply_control.copied_until()
+    }
+
     /// Waits until everything before `lsn` is applied, for at most `limit`. [`Database::cancel_token`] ends the wait.
     ///
     /// # Errors
@@ -127,6 +134,24 @@ impl<'a> Standby<'a> {
             delay: control.delay(),
             last_error: engine.counters.last_apply_error.lock().clone(),
         })
+    }
+
+    /// Where the timeline that is received was left for one of `history`, which is that of the upstream; `None` if that is on the same
+    /// timeline. Above [`Standby::wanted`]: there is more to receive of the old timeline first.
+    ///
+    /// # Errors
+    /// `OtherHistory` if the upstream's timeline does not follow from this server's.
+    pub fn left_for(&self, history: &TimelineHistory) -> Result<Option<Lsn>, Error> {
+        self.database.engine().left_for(history)
+    }
+
+    /// Goes on to the next timeline: `history` is that of the one which left the received timeline where the log ends here. Sessions and
+    /// snapshots go on.
+    ///
+    /// # Errors
+    /// `BeyondFork` if this server has more of the old timeline; `OtherHistory`; those of `sync` and `apply`.
+    pub fn follow_timeline(&self, history: &TimelineHistory) -> Result<(), Error> {
+        self.database.engine().follow_timeline(history)
     }
 
     /// Receives nothing more, applies what has come, and writes on a new timeline from now on. Sessions, snapshots and transactions

@@ -3,6 +3,8 @@
 //! ```text
 //!   open for writing ----------------------------> written
 //!   open to follow a primary ----> received ---> promoted: written      (`standby`)
+//!                                   |      ^
+//!                                   +------+  a new timeline of the primary
 //!   open for reading only                            appended = flushed = where it ended
 //! ```
 //! Every place that appends asks [`EngineLog::written`] at the moment of use, so an engine may begin to write while readers go on. A
@@ -21,9 +23,30 @@ pub(crate) struct EngineLog {
     /// Of a promoted log: everything that writers rely on is in place.
     takes_writers: AtomicBool,
     /// The log of a standby, also after its promotion.
-    received: Option<Arc<ReceivedLog>>,
+    received: Option<ReceivedTimeline>,
     /// End of the log when the engine was opened.
     end_at_open: Lsn,
+}
+
+/// The log of a timeline that is or was received, and what followed it. Nothing is taken out: what was lent stays valid.
+#[derive(Debug)]
+struct ReceivedTimeline {
+    log: Arc<ReceivedLog>,
+    next: OnceLock<Box<ReceivedTimeline>>,
+}
+
+impl ReceivedTimeline {
+    fn of(log: ReceivedLog) -> ReceivedTimeline {
+        ReceivedTimeline { log: Arc::new(log), next: OnceLock::new() }
+    }
+
+    fn last(&self) -> &ReceivedTimeline {
+        let mut last = self;
+        while let Some(next) = last.next.get() {
+            last = next;
+        }
+        last
+    }
 }
 
 impl EngineLog {
@@ -44,7 +67,7 @@ impl EngineLog {
         EngineLog {
             written: OnceLock::new(),
             takes_writers: AtomicBool::new(false),
-            received: Some(Arc::new(log)),
+            received: Some(ReceivedTimeline::of(log)),
             end_at_open,
         }
     }
@@ -66,7 +89,20 @@ impl EngineLog {
 
     /// The log, if this engine receives it.
     pub(crate) fn received(&self) -> Option<&ReceivedLog> {
-        self.received.as_deref().filter(|_| self.written.get().is_none())
+        self.last_received().map(|log| &**log).filter(|_| self.written.get().is_none())
+    }
+
+    fn last_received(&self) -> Option<&Arc<ReceivedLog>> {
+        self.received.as_ref().map(|received| &received.last().log)
+    }
+
+    /// The log that was received has ended, and the one of the next timeline is received from now on. One call at a time.
+    pub(crate) fn receive_next(&self, log: ReceivedLog) {
+        let last = self.received.as_ref().expect("only a standby follows").last();
+        assert!(
+            last.next.set(Box::new(ReceivedTimeline::of(log))).is_ok(),
+            "a timeline is followed by one other"
+        );
     }
 
     /// Whether nothing of the database is changed.
@@ -92,7 +128,7 @@ impl EngineLog {
 
     /// Why nothing more is written or received, if so.
     pub(crate) fn failure(&self) -> Option<&str> {
-        match (self.written(), &self.received) {
+        match (self.written(), self.last_received()) {
             (Some(log), _) => log.poison_cause(),
             (None, Some(log)) => log.poison_cause(),
             (None, None) => None,
@@ -111,7 +147,7 @@ impl EngineLog {
 
     /// The durable end of a log that this server does not write.
     fn durable_here(&self) -> Lsn {
-        self.received.as_ref().map_or(self.end_at_open, |log| log.flushed())
+        self.last_received().map_or(self.end_at_open, |log| log.flushed())
     }
 
     /// Where the log ended when the engine was opened.
@@ -121,7 +157,7 @@ impl EngineLog {
 
     /// A stream of the log's bytes; `None` if this engine only reads.
     pub(crate) fn stream(&self, from: Lsn) -> Option<Result<LogStream, LogStreamError>> {
-        match (self.written.get(), &self.received) {
+        match (self.written.get(), self.last_received()) {
             (Some(log), _) => Some(log.stream(from)),
             (None, Some(log)) => Some(log.stream(from)),
             (None, None) => None,

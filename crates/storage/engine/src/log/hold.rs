@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seawall_io::is_disk_full;
 use seawall_types::Lsn;
-use seawall_wal::{HoldError, HoldInfo, HoldKind, HoldLifetime, HoldOptions, HoldPosition};
+use seawall_wal::{HoldError, HoldInfo, HoldKind, HoldLifetime, HoldOptions, HoldPosition, Log, ReceivedLog};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -38,7 +38,7 @@ impl LogHold {
     /// # Errors
     /// `LogHoldLost`: the log from the position on may be gone; `NoSuchLogHold` if somebody has released it.
     pub fn advance(&self, to: Lsn) -> Result<(), Error> {
-        self.engine.log()?.check_hold(&self.name, &self.position).map_err(|error| hold_error(&error))?;
+        self.engine.held_log()?.check(&self.name, &self.position).map_err(|error| hold_error(&error))?;
         let before = self.position.get();
         self.position.advance(to);
         let segment_bytes = self.engine.redo.superblock().segment_bytes;
@@ -61,24 +61,92 @@ impl Drop for LogHold {
     fn drop(&mut self) {
         if self.lifetime == HoldLifetime::Process
             && !self.position.is_over()
-            && let Some(log) = self.engine.log.written()
+            && let Ok(log) = self.engine.held_log()
         {
-            log.forget_hold(&self.name, &self.position);
+            log.forget(&self.name, &self.position);
             self.engine.background.want_cleaning();
         }
     }
 }
 
+/// The log that holds keep: written here, or received.
+#[derive(Clone, Copy)]
+enum HeldLog<'a> {
+    Written(&'a Log),
+    Received(&'a ReceivedLog),
+}
+
+impl HeldLog<'_> {
+    fn hold(
+        self,
+        name: &str,
+        options: HoldOptions,
+        from: Lsn,
+        created_micros: i64,
+    ) -> Result<Arc<HoldPosition>, HoldError> {
+        match self {
+            HeldLog::Written(log) => log.hold(name, options, from, created_micros),
+            HeldLog::Received(log) => log.hold(name, options, from, created_micros),
+        }
+    }
+
+    fn find(self, name: &str) -> Result<Arc<HoldPosition>, HoldError> {
+        match self {
+            HeldLog::Written(log) => log.find_hold(name),
+            HeldLog::Received(log) => log.find_hold(name),
+        }
+    }
+
+    fn check(self, name: &str, position: &Arc<HoldPosition>) -> Result<(), HoldError> {
+        match self {
+            HeldLog::Written(log) => log.check_hold(name, position),
+            HeldLog::Received(log) => log.check_hold(name, position),
+        }
+    }
+
+    fn release(self, name: &str, position: Option<&Arc<HoldPosition>>) -> Result<(), HoldError> {
+        match (self, position) {
+            (HeldLog::Written(log), None) => log.release_hold(name),
+            (HeldLog::Written(log), Some(position)) => log.release_this_hold(name, position),
+            (HeldLog::Received(log), None) => log.release_hold(name),
+            (HeldLog::Received(log), Some(position)) => log.release_this_hold(name, position),
+        }
+    }
+
+    fn forget(self, name: &str, position: &Arc<HoldPosition>) {
+        match self {
+            HeldLog::Written(log) => log.forget_hold(name, position),
+            HeldLog::Received(log) => log.forget_hold(name, position),
+        }
+    }
+
+    fn list(self) -> Vec<HoldInfo> {
+        match self {
+            HeldLog::Written(log) => log.holds(),
+            HeldLog::Received(log) => log.holds(),
+        }
+    }
+}
+
 impl Engine {
+    fn held_log(&self) -> Result<HeldLog<'_>, Error> {
+        match (self.log.written(), self.log.received()) {
+            (Some(log), _) => Ok(HeldLog::Written(log)),
+            (None, Some(log)) => Ok(HeldLog::Received(log)),
+            (None, None) => Err(Error::ReadOnly),
+        }
+    }
+
     pub(crate) fn hold_log(
         self: &Arc<Self>,
         name: &str,
         options: HoldOptions,
         from: Option<Lsn>,
     ) -> Result<LogHold, Error> {
-        self.lifecycle.check_writable()?;
-        let log = self.log()?;
-        if options.kind == HoldKind::Standby {
+        self.lifecycle.check_open()?;
+        self.lifecycle.check_not_stopped()?;
+        let log = self.held_log()?;
+        if options.kind == HoldKind::Standby && self.log.written().is_some() {
             // First: no row that a standby needs from the hold on is loaded past the log.
             self.always_log_loads()?;
         }
@@ -107,7 +175,7 @@ impl Engine {
 
     pub(crate) fn find_log_hold(self: &Arc<Self>, name: &str) -> Result<LogHold, Error> {
         self.lifecycle.check_open()?;
-        let position = self.log()?.find_hold(name).map_err(|error| hold_error(&error))?;
+        let position = self.held_log()?.find(name).map_err(|error| hold_error(&error))?;
         // Whoever made it decides when it ends.
         let lifetime = HoldLifetime::Permanent;
         Ok(LogHold { engine: Arc::clone(self), name: name.to_owned(), position, lifetime })
@@ -120,20 +188,15 @@ impl Engine {
         position: Option<&Arc<HoldPosition>>,
     ) -> Result<(), Error> {
         self.lifecycle.check_open()?;
-        let log = self.log()?;
-        let released = match position {
-            Some(position) => log.release_this_hold(name, position),
-            None => log.release_hold(name),
-        };
-        let released = released.map_err(|error| hold_error(&error));
+        let released = self.held_log()?.release(name, position).map_err(|error| hold_error(&error));
         self.background.want_cleaning();
         released
     }
 
     pub(crate) fn log_holds(&self) -> Result<Vec<HoldInfo>, Error> {
-        match self.log.written() {
-            Some(log) => Ok(log.holds()),
-            None => {
+        match self.held_log() {
+            Ok(log) => Ok(log.list()),
+            Err(_) => {
                 let database = self.redo.superblock().database;
                 seawall_wal::read_holds(&*self.environment.disk, database).map_err(|error| hold_error(&error))
             }

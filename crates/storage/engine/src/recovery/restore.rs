@@ -28,6 +28,7 @@
 //!   a range of the backup may have been read before the cut. The checkpoint at the end cuts it out once more; numbers of
 //!   storages are never used again.
 
+mod copy;
 mod end_search;
 mod marker;
 mod tree_left;

@@ -76,7 +76,10 @@ impl Engine {
         let mut state = self.apply_turn.take();
         let stepped = self.apply_step(&mut state, pace);
         *self.counters.last_apply_error.lock() = stepped.as_ref().err().cloned();
-        stepped
+        drop(state);
+        let stepped = stepped?;
+        self.complete_copy()?;
+        Ok(stepped)
     }
 
     /// Applies some records and makes them visible.

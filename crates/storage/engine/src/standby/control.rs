@@ -57,6 +57,8 @@ pub struct StandbyStatistics {
 pub(crate) struct ApplyControl {
     is_paused: AtomicBool,
     delay_micros: AtomicU64,
+    /// A copy needs the log up to here; 0: it is whole.
+    copied_until: AtomicU64,
     /// Changes when a thread that waits for something to become visible is to look.
     pub(crate) applied: Arc<WaitWord>,
     pub(crate) counters: ApplyCounters,
@@ -78,6 +80,21 @@ pub(crate) struct ApplyCounters {
 impl ApplyControl {
     pub(crate) fn is_paused(&self) -> bool {
         self.is_paused.load(Ordering::SeqCst)
+    }
+
+    /// Up to where a copy of a running database needs the log, as long as that is not applied.
+    pub(crate) fn copied_until(&self) -> Option<Lsn> {
+        Some(Lsn::new(self.copied_until.load(Ordering::SeqCst))).filter(|end| *end != Lsn::ZERO)
+    }
+
+    /// The database is a copy that needs the log up to `end`.
+    pub(crate) fn need_until(&self, end: Lsn) {
+        self.copied_until.store(end.get(), Ordering::SeqCst);
+    }
+
+    /// The copy is whole.
+    pub(crate) fn need_no_more(&self) {
+        self.need_until(Lsn::ZERO);
     }
 
     pub(crate) fn pause(&self) {

@@ -27,6 +27,7 @@ impl Engine {
     /// Ends receiving, applies what has come, and writes on a new timeline from now on.
     pub(crate) fn promote(self: &Arc<Self>, new: NewTimeline<'_>) -> Result<(), Error> {
         self.lifecycle.check_open()?;
+        self.check_copy_is_whole()?;
         let received = self.log.received().ok_or_else(not_a_standby)?;
         // A number that cannot be had ends nothing.
         timeline::number_of(&self.environment.disk, &self.redo.superblock(), new)?;

@@ -1,0 +1,67 @@
+//! The directory of a standby, made of the rows of a running primary.
+//!
+//! It is a restore that ends before the replay: its log comes from the primary, as that of any standby. What is left of a copy that was cut
+//! short is made anew by the next one.
+
+use seawall_io::OpenMode as FileMode;
+use seawall_types::Lsn;
+use seawall_wal::{SegmentName, TimelineHistory};
+
+use super::Restore;
+use crate::backup::BackupEnd;
+use crate::directory::{LOG_DIRECTORY, RESTORING_PATH, io};
+use crate::error::Error;
+use crate::standby::copied;
+
+impl Restore {
+    /// Puts the beginning of the log where it belongs: `head` has the segment's bytes before the redo point, or none if the primary has not
+    /// begun that segment. `history` is that of the timeline that the redo point is on.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`; `Log` if `head` does not end at the redo point.
+    pub fn begin_log(&mut self, history: &TimelineHistory, head: &[u8]) -> Result<(), Error> {
+        let disk = &self.environment.disk;
+        if !history.forks.is_empty() {
+            history.store(disk).map_err(|error| Error::log(&error))?;
+        }
+        if head.is_empty() {
+            return Ok(());
+        }
+        let (redo_point, segment_bytes) = (self.base.redo_point.get(), self.base.segment_bytes);
+        if head.len() as u64 != redo_point % segment_bytes {
+            let message = format!("{} bytes do not lead to {}", head.len(), Lsn::new(redo_point));
+            return Err(Error::Log { message });
+        }
+        let name = SegmentName { number: redo_point / segment_bytes, timeline: history.timeline };
+        self.put_log_file(&name.file_name(), head)?;
+        // A segment is as long as all others.
+        let file = self.environment.disk.open(&name.path(), FileMode::Write).map_err(io)?;
+        file.fill_zeros(head.len() as u64, segment_bytes - head.len() as u64).map_err(io)?;
+        file.sync_data().map_err(io)
+    }
+
+    /// All rows were added: leaves a directory that is opened to be followed
+    /// ([`DatabaseDirectory::follow`](crate::DatabaseDirectory::follow)), and in no other way before it has the log up to `end`.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub fn finish_copy(mut self, end: BackupEnd) -> Result<(), Error> {
+        self.graft()?;
+        self.superblock.next_table = end.next_table;
+        for _copy in 0..2 {
+            self.tree.store_superblock(&self.superblock).map_err(|error| Error::tree(&error))?;
+        }
+        let Restore { environment, tree, lock, .. } = self;
+        tree.close();
+        drop(tree);
+        let disk = &*environment.disk;
+        disk.sync_directory(LOG_DIRECTORY).map_err(io)?;
+        copied::write(disk, end.end)?;
+        // Together: as long as the marker is there, the next copy begins anew.
+        disk.sync_directory("").map_err(io)?;
+        disk.remove(RESTORING_PATH).map_err(io)?;
+        disk.sync_directory("").map_err(io)?;
+        drop(lock);
+        Ok(())
+    }
+}
