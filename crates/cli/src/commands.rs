@@ -14,6 +14,7 @@ mod log;
 mod manual;
 mod postgresql_backup;
 mod postgresql_drill;
+mod promote;
 mod repository;
 mod rows;
 mod serve;
@@ -81,6 +82,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Drill(drill) => drill::drill(shared, drill, output),
         Command::Completions(completions) => manual::completions(completions, output),
         Command::Man(pages) => manual::pages(pages, output),
+        Command::Promote(promote) => promote::promote(promote, output),
         Command::Serve(serve) => serve::serve(shared, serve, output),
         Command::Settings => settings::show(shared, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),

@@ -15,7 +15,7 @@ Examples:
   seawall serve bank
   psql -h localhost -U postgres
   seawall serve bank --listen '*' --access 'host all all all scram-sha-256'
-  seawall serve copy --port 5433 --follow 'host=primary port=5432 user=standby'
+  seawall serve standby --port 5433 --follow 'host=primary port=5432 user=standby'
   seawall serve bank --archive s3://wal/main --config bank.toml";
 
 /// A database, and how it is served.
@@ -24,8 +24,8 @@ Examples:
 pub(crate) struct Serve {
     /// Directory of the database; made if missing.
     pub(crate) dir: PathBuf,
-    /// Follow another server as its standby: DIR is a copy of its database. Settings in the words of libpq: host, port, user, password,
-    /// application_name, slot, connect_timeout.
+    /// Follow another server as its standby. A DIR that is missing or empty is made from that server, while it runs. Settings in the words
+    /// of libpq: host, port, user, password, application_name, slot, connect_timeout, sslmode, sslrootcert.
     #[arg(long, value_name = "SETTINGS")]
     pub(crate) follow: Option<String>,
     /// Listen on this address or name of this machine, `*` for all; may be given several times. Default localhost.
@@ -111,4 +111,20 @@ impl Serve {
         let of_single = single.into_iter().filter_map(|(path, text)| Some((path, text.clone()?)));
         of_lists.chain(of_single).collect()
     }
+}
+
+/// A server that is to become a primary.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The server receives nothing more, applies what it has, and begins a new timeline. Make sure that the old primary does not run: nothing here \
+stops it. In SQL, `select pg_promote()` does the same.
+
+Example:
+  seawall promote standby")]
+pub(crate) struct Promote {
+    /// Directory that is served with `--follow`.
+    pub(crate) dir: PathBuf,
+    /// Seconds to wait for the answer.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) wait: u64,
 }

@@ -1,17 +1,19 @@
 //! `serve`.
 
+pub(crate) mod control;
 mod marker;
+mod standby;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use seawall::{ArchiveOptions, DatabaseDirectory, OpenMode, Options};
 use seawall_archive::{Packing, Repository};
 use seawall_backup::RepositoryArchive;
-use seawall_io::{Clock, SystemClock};
+use seawall_io::SystemClock;
 use seawall_replication::{Follower, UpstreamSettings};
 use seawall_server::{
-    AccessRule, Configuration, Ended, Server, Shutdown, Statements, TlsFiles, UpstreamDial, default_rules,
+    AccessRule, Configuration, Ended, Server, Shutdown, Statements, TlsFiles, default_rules,
 };
 use seawall_settings::Settings;
 use seawall_sql::session::SqlDatabase;
@@ -31,14 +33,7 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
     let options = Options { archives: archives(shared)?, ..options(shared, OpenMode::CreateIfMissing) };
     let upstream = serve.follow.as_deref().map(str::parse::<UpstreamSettings>).transpose();
     let upstream = upstream.map_err(|error| Failure::Usage(format!("--follow: {error}")))?;
-    if upstream.is_none()
-        && marker::is_there(&serve.dir).map_err(Failure::io("cannot look at the directory"))?
-    {
-        return Err(Failure::Usage(format!(
-            "{} is a standby: give --follow; or, if its primary is gone for good, `select pg_promote()` there first",
-            serve.dir.display()
-        )));
-    }
+    standby::check_role(&serve.dir, upstream.as_ref())?;
     let server = Server::start(&configuration)?;
     let opened = Arc::new(OnceLock::new());
     let following = Arc::new(OnceLock::new());
@@ -46,17 +41,17 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
         let (directory, opened) = (serve.dir.clone(), Arc::clone(&opened));
         let following = Arc::clone(&following);
         move |progress: seawall_server::Progress| {
-            let place = DatabaseDirectory::at(&directory);
-            let engine = match upstream {
-                None => place.open(options, |step| progress.tell(step))?,
-                Some(_) => place.follow(options)?,
+            let engine = match &upstream {
+                None => DatabaseDirectory::at(&directory).open(options, |step| progress.tell(step))?,
+                Some(upstream) => standby::open(&directory, options, upstream, &progress)?,
             };
             let sql = SqlDatabase::new(engine).map_err(|error| Failure::Broken(error.to_string()))?;
             opened.get_or_init(|| Arc::clone(&sql));
-            if let Some(upstream) = upstream {
-                marker::put(&directory).map_err(Failure::io("cannot mark the directory as a standby's"))?;
-                let follower = follow(&sql, upstream, directory)?;
+            if let Some(upstream) = &upstream {
+                let follower = standby::follow(&sql, upstream)?;
                 following.get_or_init(|| follower);
+                control::listen(&directory, Arc::clone(&sql))
+                    .map_err(Failure::io("cannot make the socket `control`"))?;
             }
             Ok::<Arc<dyn Statements>, Failure>(Arc::new(sql))
         }
@@ -67,8 +62,11 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
         self::configuration(&again.settings).map_err(|error| error.to_string())
     };
     let close = {
-        let opened = Arc::clone(&opened);
+        let (directory, opened) = (serve.dir.clone(), Arc::clone(&opened));
         move || {
+            if following.get().is_some() {
+                control::remove(&directory);
+            }
             following.get().into_iter().for_each(Follower::end);
             opened.get().map_or(Ok(()), |sql| Ok(sql.engine.clone().close()?))
         }
@@ -82,19 +80,6 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
         Ended::AsAsked(Shutdown::Immediate) => std::process::exit(0),
         Ended::AsAsked(Shutdown::Smart | Shutdown::Fast) => Ok(()),
     }
-}
-
-/// Receives from the upstream, and applies what comes.
-fn follow(sql: &SqlDatabase, upstream: UpstreamSettings, directory: PathBuf) -> Result<Follower, Failure> {
-    let dial = Box::new(UpstreamDial::new(upstream.clone()));
-    let now_micros = || SystemClock.wall_micros();
-    let promoted = move || {
-        if let Err(error) = marker::remove(&directory) {
-            tracing::error!(%error, "remove the file `standby`: this server is a primary now");
-        }
-    };
-    Follower::start(Arc::clone(&sql.replication), upstream, dial, now_micros, Box::new(promoted))
-        .map_err(Failure::io("cannot start the threads of the standby"))
 }
 
 /// Where clients connect.

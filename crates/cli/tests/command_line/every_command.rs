@@ -70,8 +70,8 @@ const EXAMPLES: [(&str, &str, i32); 46] = [
 /// They answer PostgreSQL, or those who look after its agent: the tests of archiving have them.
 const OF_THE_AGENT: [&str; 4] = ["archive-push", "archive-get", "archive-status", "archive-stop"];
 
-/// It ends when it is told to: the tests of serving have it.
-const UNTIL_A_SIGNAL: [&str; 1] = ["serve"];
+/// One ends when it is told to, the other one needs it: the tests of serving have them.
+const UNTIL_A_SIGNAL: [&str; 2] = ["serve", "promote"];
 
 /// They succeed and have nothing to say.
 const WITHOUT_ANSWER: [&str; 0] = [];

@@ -21,4 +21,5 @@ mod process;
 #[allow(dead_code, reason = "the tests of clients use all of it")]
 mod program;
 mod reference;
+mod standbys;
 mod vanishing;

@@ -37,7 +37,12 @@ impl Place {
 
     /// A server of the database, as soon as it answers.
     pub(crate) fn serve(&self, more: &[&str]) -> Serving {
-        let Started { mut child, log } = self.start(more);
+        self.serve_database(self.database, more)
+    }
+
+    /// As `serve`, of another database of this place.
+    pub(crate) fn serve_database(&self, database: &str, more: &[&str]) -> Serving {
+        let Started { mut child, log } = self.start_database(database, more);
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let Ok(answer) = serde_json::from_str::<Value>(&line) else {
@@ -48,9 +53,14 @@ impl Place {
 
     /// A server that may not answer yet.
     pub(crate) fn start(&self, more: &[&str]) -> Started {
-        let log = self.path().join("log");
+        self.start_database(self.database, more)
+    }
+
+    pub(crate) fn start_database(&self, database: &str, more: &[&str]) -> Started {
+        let name = if database == self.database { "log".to_owned() } else { format!("log of {database}") };
+        let log = self.path().join(name);
         let said = std::fs::File::options().create(true).append(true).open(&log).unwrap();
-        let words = ["serve", self.database, "--json", "--port", "0", "--unix-socket", "off"];
+        let words = ["serve", database, "--json", "--port", "0", "--unix-socket", "off"];
         let mut command = self.command(&words);
         command.args(more).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
         Started { child: command.spawn().unwrap(), log }
@@ -104,7 +114,8 @@ impl Serving {
         self.child.try_wait().unwrap()
     }
 
-    fn said(&self) -> String {
+    /// What it has said on standard error.
+    pub(crate) fn said(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
     }
 

@@ -205,7 +205,7 @@ impl Client {
         loop {
             let frame = self.message()?;
             match frame.kind {
-                b'W' => return Ok(()),
+                b'W' | b'H' => return Ok(()),
                 b'N' | b'S' => {}
                 _ => return Err(frame.unexpected()),
             }

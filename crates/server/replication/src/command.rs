@@ -26,8 +26,11 @@ pub enum Command {
     TimelineHistory(TimelineId),
     /// `START_REPLICATION [SLOT slot] [PHYSICAL] position [TIMELINE timeline]`.
     Start(StartReplication),
-    /// `SEAWALL_COPY`: a copy of the database, for a new standby.
-    Copy,
+    /// `SEAWALL_COPY SLOT slot`: a copy of the database, for a new standby that follows by the slot.
+    Copy {
+        /// The slot, which is there before the copy begins.
+        slot: String,
+    },
 }
 
 /// What is to be streamed.
@@ -84,7 +87,12 @@ impl Command {
             }
             Some("TIMELINE_HISTORY") => Command::TimelineHistory(words.timeline()?),
             Some("START_REPLICATION") => words.start()?,
-            Some("SEAWALL_COPY") => Command::Copy,
+            Some("SEAWALL_COPY") => {
+                if !words.takes("SLOT") {
+                    return Err(words.refused());
+                }
+                Command::Copy { slot: words.name()? }
+            }
             _ => return Err(words.refused_first()),
         };
         words.end()?;
@@ -266,6 +274,7 @@ mod tests {
             ("CREATE_REPLICATION_SLOT \"s\" PHYSICAL (RESERVE_WAL)", slot("s", false)),
             ("CREATE_REPLICATION_SLOT S TEMPORARY PHYSICAL RESERVE_WAL", slot("s", true)),
             ("DROP_REPLICATION_SLOT \"s\" WAIT", Command::DropSlot("s".to_owned())),
+            ("SEAWALL_COPY SLOT \"s\"", Command::Copy { slot: "s".to_owned() }),
             ("TIMELINE_HISTORY 2", Command::TimelineHistory(timeline(2))),
             (
                 "START_REPLICATION SLOT \"s\" 1/A2000000 TIMELINE 2",
@@ -285,6 +294,7 @@ mod tests {
             ("START_REPLICATION 0-1000", "0"),
             ("START_REPLICATION 0/1000 TIMELINE 0", "0"),
             ("TIMELINE_HISTORY x", "x"),
+            ("SEAWALL_COPY", "end of command"),
             ("CREATE_REPLICATION_SLOT s", "end of command"),
             ("CREATE_REPLICATION_SLOT s PHYSICAL (TWO_PHASE)", "TWO_PHASE"),
             ("READ_REPLICATION_SLOT \"s", "end of command"),

@@ -1,20 +1,22 @@
-//! A standby at work: receives, makes durable, acknowledges, applies, and connects again when a connection ends.
+//! A standby at work: receives, makes durable, acknowledges, and connects again when a connection ends.
 //!
 //! ```text
-//!   receiving thread: connect --> receive .. --> sync --> acknowledge --+--> wakes the applying thread
-//!        ^                          |                                   |
-//!        +-- back-off <-- any error +                applying thread: apply --> readers see it
+//!   receiving thread: connect --> receive .. --> sync --> acknowledge --> what is applied --> acknowledge
+//!        ^               |          |             |
+//!        |               |          |             +--> the engine's applier --> readers see it
+//!        +-- back-off <--|-- error -+
+//!        ^               v
+//!        +------ the upstream is on a new timeline, which left this one where the log ends here: follow it
 //! ```
 //! A batch is what has come by the time that it is looked at: it is synced once. What is acknowledged as durable is durable here.
-//! When the database is promoted, both threads end.
+//! When the database is promoted, the thread ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use seawall_engine::{Database, Error};
+use seawall_engine::{Database, Error, Standby, TimelineHistory};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::client::{Client, ClientError, Dial, Streamed};
@@ -30,6 +32,8 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(10);
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// The wait for messages, while everything that came is applied, and while it is not: its end is acknowledged then.
 const WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(2));
+/// What was synced is applied soon, mostly: a thread that has nothing to receive waits so long to acknowledge that, too.
+const APPLY_WAIT: Duration = Duration::from_millis(1);
 /// A batch is synced at the latest when it has so many bytes.
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -61,18 +65,6 @@ pub enum FollowError {
         /// That of this standby.
         own: TimelineId,
     },
-    /// The timeline has ended.
-    #[error(
-        "timeline {own} ended at {end}, and the upstream has gone on to timeline {next}: make this standby anew from the upstream"
-    )]
-    TimelineEnded {
-        /// The timeline.
-        own: TimelineId,
-        /// Where this standby has come.
-        end: Lsn,
-        /// The upstream's timeline.
-        next: TimelineId,
-    },
     /// The upstream is silent.
     #[error("the upstream has said nothing for {0:?}")]
     Silent(Duration),
@@ -89,10 +81,10 @@ pub enum FollowError {
     Database(#[from] Error),
 }
 
-/// The two threads of a standby. Dropped, it ends them.
+/// The thread of a standby that receives. Dropped, it ends.
 pub struct Follower {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -101,10 +93,9 @@ struct Shared {
     dial: Box<dyn Dial>,
     now_micros: fn() -> i64,
     promoted: Box<dyn Fn() + Send + Sync>,
-    is_to_end: AtomicBool,
-    /// Something was made durable, or the threads are to end.
-    news: Mutex<u64>,
-    has_news: Condvar,
+    /// The thread is to end.
+    is_to_end: Mutex<bool>,
+    has_ended: Condvar,
 }
 
 impl Follower {
@@ -119,28 +110,24 @@ impl Follower {
         now_micros: fn() -> i64,
         promoted: Box<dyn Fn() + Send + Sync>,
     ) -> std::io::Result<Follower> {
-        let (is_to_end, news, has_news) = (AtomicBool::new(false), Mutex::new(0), Condvar::new());
+        let (is_to_end, has_ended) = (Mutex::new(false), Condvar::new());
         let shared =
-            Arc::new(Shared { replication, settings, dial, now_micros, promoted, is_to_end, news, has_news });
-        let follower = Follower { shared, threads: Mutex::default() };
-        for (name, work) in
-            [("receive", Shared::keep_receiving as fn(&Shared)), ("apply", Shared::keep_applying)]
-        {
-            let shared = Arc::clone(&follower.shared);
-            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared))?;
-            follower.threads.lock().push(thread);
-        }
-        Ok(follower)
+            Arc::new(Shared { replication, settings, dial, now_micros, promoted, is_to_end, has_ended });
+        let receiving = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("receive".to_owned())
+            .spawn(move || receiving.keep_receiving())?;
+        Ok(Follower { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Ends both threads, and returns when they have ended.
+    /// Ends the thread, and returns when it has ended.
     pub fn end(&self) {
-        self.shared.is_to_end.store(true, Ordering::SeqCst);
-        self.shared.tell();
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the standby has panicked");
-            }
+        *self.shared.is_to_end.lock() = true;
+        self.shared.has_ended.notify_all();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the standby has panicked");
         }
     }
 }
@@ -158,42 +145,7 @@ impl Shared {
 
     /// Whether there is nothing left to follow with.
     fn is_over(&self) -> bool {
-        self.is_to_end.load(Ordering::SeqCst) || self.database().standby().is_none()
-    }
-
-    fn tell(&self) {
-        *self.news.lock() += 1;
-        self.has_news.notify_all();
-    }
-
-    /// Sleeps until there are other news than `seen`, at most for `limit`.
-    fn wait(&self, seen: &mut u64, limit: Duration) {
-        let mut news = self.news.lock();
-        if *news == *seen && !self.is_over() {
-            self.has_news.wait_for(&mut news, limit);
-        }
-        *seen = *news;
-    }
-
-    fn keep_applying(&self) {
-        let mut seen = 0;
-        let mut told = None;
-        while let Some(standby) = self.database().standby().filter(|_| !self.is_to_end.load(Ordering::SeqCst))
-        {
-            match standby.apply() {
-                Ok(_) => told = None,
-                Err(Error::Closed | Error::Stopped { .. }) if self.is_over() => return,
-                Err(error) => {
-                    let text = error.to_string();
-                    if told.as_ref() != Some(&text) {
-                        tracing::error!(%error, "this standby does not apply what it receives");
-                        self.note(|status| status.last_error = Some(text.clone()));
-                    }
-                    told = Some(text);
-                }
-            }
-            self.wait(&mut seen, BACK_OFF.1);
-        }
+        *self.is_to_end.lock() || self.database().standby().is_none()
     }
 
     fn note(&self, change: impl FnOnce(&mut ReceiverStatus)) {
@@ -212,12 +164,16 @@ impl Shared {
             if self.is_over() {
                 break;
             }
+            let has_failed = ended.is_err();
             if let Err(error) = ended {
                 tracing::warn!(%error, upstream = %self.settings, "the stream from the upstream ends");
                 self.note(|status| (status.state, status.last_error) = ("waiting", Some(error.to_string())));
             }
             back_off = if has_received { BACK_OFF.0 } else { (back_off * 2).min(BACK_OFF.1) };
-            self.rest(back_off);
+            // A stream that ends in order does so at the end of a timeline: the next one waits.
+            if has_failed || !has_received {
+                self.rest(back_off);
+            }
         }
         self.replication.note_receiver(|status| *status = None);
         if self.database().standby().is_none() {
@@ -226,11 +182,11 @@ impl Shared {
         tracing::info!("this server does not receive any more");
     }
 
-    /// Sleeps, unless the threads are to end.
+    /// Sleeps, unless the thread is to end.
     fn rest(&self, limit: Duration) {
-        let mut news = self.news.lock();
-        if !self.is_over() {
-            self.has_news.wait_for(&mut news, limit);
+        let mut is_to_end = self.is_to_end.lock();
+        if !*is_to_end && self.database().standby().is_some() {
+            self.has_ended.wait_for(&mut is_to_end, limit);
         }
     }
 
@@ -238,7 +194,8 @@ impl Shared {
     fn receive(&self, has_received: &mut bool) -> Result<(), FollowError> {
         let own = self.database().log().timeline();
         self.replication.note_receiver(|status| {
-            status.get_or_insert_with(|| self.new_status(own)).state = "connecting";
+            let status = status.get_or_insert_with(|| self.new_status(own));
+            (status.state, status.timeline) = ("connecting", own);
         });
         let wire = self.dial.dial().map_err(ClientError::from)?;
         let mut client = Client::log_in(wire, &self.settings)?;
@@ -253,18 +210,50 @@ impl Shared {
         let slot = &self.settings.slot;
         ensure_slot(&mut client, slot)?;
         let Some(standby) = self.database().standby() else { return Ok(()) };
+        // The first timeline has no history; of a later one, another server may have one of the same number.
+        let is_first = upstream.timeline == TimelineId::FIRST;
+        if !is_first && self.goes_on(&mut client, standby, upstream.timeline)? {
+            *has_received = true;
+            return Ok(());
+        }
         let from = standby.wanted()?;
         client.begin_stream(&format!("START_REPLICATION SLOT \"{slot}\" PHYSICAL {from} TIMELINE {own}"))?;
         tracing::info!(%from, timeline = %own, upstream = %self.settings, "this standby receives");
         self.note(|status| {
-            (status.state, status.started_at, status.last_error) = ("streaming", from, None);
+            (status.state, status.last_error) = ("streaming", None);
+            (status.started_at, status.started_timeline) = (from, own);
         });
         let mut stream = Stream { shared: self, client, batch_bytes: 0, told: None, upstream_end: from };
-        stream.run(has_received)?;
-        match self.is_over() {
-            true => Ok(()),
-            false => Err(FollowError::TimelineEnded { own, end: standby.wanted()?, next: upstream.timeline }),
+        stream.run(has_received)
+    }
+
+    /// Whether the upstream is on a later timeline, and this standby, which has all of its own, is on the next one now.
+    fn goes_on(
+        &self,
+        client: &mut Client,
+        standby: Standby<'_>,
+        newest: TimelineId,
+    ) -> Result<bool, FollowError> {
+        let history = timeline_history(client, newest)?;
+        let Some(fork) = standby.left_for(&history)? else { return Ok(false) };
+        let end = match standby.sync() {
+            // An attempt before this one has ended it, and failed later.
+            Err(Error::Closed) => self.database().log().flushed(),
+            synced => synced?,
+        };
+        if end > fork {
+            return Err(Error::BeyondFork { end, fork, timeline: newest }.into());
         }
+        if end < fork {
+            return Ok(false);
+        }
+        let own = self.database().log().timeline();
+        let next = history.forks.iter().skip(1).map(|left| left.parent).chain([newest]);
+        let next = history.forks.iter().zip(next).find(|(left, _)| left.parent == own);
+        let next = next.map_or(newest, |(_, next)| next);
+        let history = if next == newest { history } else { timeline_history(client, next)? };
+        standby.follow_timeline(&history)?;
+        Ok(true)
     }
 
     fn new_status(&self, timeline: TimelineId) -> ReceiverStatus {
@@ -275,6 +264,8 @@ impl Shared {
             address: (self.settings.host.clone(), self.settings.port),
             timeline,
             started_at: Lsn::ZERO,
+            started_timeline: timeline,
+            end_micros: None,
             progress: Progress::default(),
             upstream_end: Lsn::ZERO,
             message_micros: None,
@@ -286,6 +277,20 @@ impl Shared {
 struct Upstream {
     system: String,
     timeline: TimelineId,
+}
+
+/// The history of a timeline of the upstream.
+fn timeline_history(client: &mut Client, timeline: TimelineId) -> Result<TimelineHistory, FollowError> {
+    const COMMAND: &str = "TIMELINE_HISTORY";
+    let rows = client.command(&format!("{COMMAND} {timeline}"))?;
+    let answer = |problem: &dyn std::fmt::Display| FollowError::Answer {
+        command: COMMAND,
+        answer: format!("{problem}: {rows:?}"),
+    };
+    let Some([Some(name), Some(content)]) = rows.first().map(Vec::as_slice) else {
+        return Err(answer(&"not one row of two columns"));
+    };
+    TimelineHistory::parse(content, timeline, name).map_err(|error| answer(&error))
 }
 
 fn identify(client: &mut Client) -> Result<Upstream, FollowError> {
@@ -301,7 +306,7 @@ fn identify(client: &mut Client) -> Result<Upstream, FollowError> {
     found.ok_or_else(|| FollowError::Answer { command: COMMAND, answer: format!("{rows:?}") })
 }
 
-fn ensure_slot(client: &mut Client, slot: &str) -> Result<(), FollowError> {
+pub(crate) fn ensure_slot(client: &mut Client, slot: &str) -> Result<(), FollowError> {
     let rows = client.command(&format!("READ_REPLICATION_SLOT \"{slot}\""))?;
     if !matches!(rows.first().map(Vec::as_slice), Some([Some(_), ..])) {
         client.command(&format!("CREATE_REPLICATION_SLOT \"{slot}\" PHYSICAL (RESERVE_WAL)"))?;
@@ -346,6 +351,7 @@ impl Stream<'_> {
                 Streamed::Nothing => {
                     self.sync()?;
                     self.tell(false)?;
+                    self.tell_applied()?;
                     let silent = (self.shared.now_micros)().saturating_sub(heard);
                     if silent > i64::try_from(SILENCE_MAX.as_micros()).unwrap_or(i64::MAX) {
                         return Err(FollowError::Silent(SILENCE_MAX));
@@ -393,8 +399,22 @@ impl Stream<'_> {
         self.upstream_end = self.upstream_end.max(end);
         self.shared.note(|status| {
             status.message_micros = Some((sent_micros, now));
-            status.upstream_end = status.upstream_end.max(end);
+            if end > status.upstream_end {
+                (status.upstream_end, status.end_micros) = (end, Some(now));
+            }
         });
+    }
+
+    /// Acknowledges what is applied, if that is soon.
+    fn tell_applied(&mut self) -> Result<(), FollowError> {
+        let database = self.shared.database();
+        let Some(standby) = database.standby() else { return Ok(()) };
+        let flushed = database.log().flushed();
+        if standby.applied() < flushed && standby.wait_applied(flushed, APPLY_WAIT).is_err() {
+            // Another error than the time is the applier's to report.
+            return Ok(());
+        }
+        self.tell(false)
     }
 
     /// Makes durable what has come, and wakes who applies it.
@@ -403,7 +423,6 @@ impl Stream<'_> {
             && let Some(standby) = self.shared.database().standby()
         {
             standby.sync()?;
-            self.shared.tell();
         }
         Ok(())
     }
@@ -424,7 +443,11 @@ impl Stream<'_> {
         let is_news =
             self.told.is_none_or(|(before, at)| before != progress || now.saturating_sub(at) >= interval);
         if is_news || is_asked {
-            self.shared.note(|status| status.progress = progress);
+            let apply_error = standby.statistics()?.last_error.map(|error| error.to_string());
+            self.shared.note(|status| {
+                status.progress = progress;
+                status.last_error = apply_error;
+            });
             self.client.send_streamed(&message::status(progress, now, false))?;
             self.told = Some((progress, now));
         }

@@ -14,20 +14,27 @@
 //! * A slot moves only to what its receiver has made durable.
 //! * No socket is in here: the state machines take and give messages, and a connection is anything that reads and writes.
 //!
-//! Start at [`Sender`] and [`Replication`].
+//! A new standby copies its primary first ([`bootstrap`]); a new timeline of its upstream is followed without a restart.
+//!
+//! Start at [`Sender`] and [`Follower`].
 
+mod bootstrap;
 mod client;
 mod command;
+pub mod copy;
 mod follower;
+mod lag;
 pub mod message;
 mod sender;
 mod settings;
 mod status;
 
+pub use bootstrap::{BootstrapError, bootstrap, needs_copy};
 pub use client::{Client, ClientError, Dial, Streamed, TextRows, Wire};
 pub use command::{Command, CommandError, StartReplication};
 pub use follower::{FollowError, Follower, system_identifier};
+pub use lag::{Lag, LagTracker};
 pub use message::Progress;
 pub use sender::{Sender, SenderError, Step, current_history};
-pub use settings::{UpstreamSettings, UpstreamSettingsError};
+pub use settings::{TlsMode, UpstreamSettings, UpstreamSettingsError};
 pub use status::{ActiveSlot, ReceiverStatus, Replication, SenderStatus, SlotError, SlotInfo};

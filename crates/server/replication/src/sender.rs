@@ -10,11 +10,10 @@
 //! A stream of one timeline ends where the timeline was left, and the receiver asks for the next one. A request for a timeline from the
 //! start of the segment in which the timeline begins is served as well: up to the fork, the bytes are those of this server's file.
 
-use std::time::Duration;
-
-use seawall_engine::{Database, Error, LogStream, LogStreamError, SegmentName, TimelineHistory};
+use seawall_engine::{Database, Error, LogStream, LogStreamError, LogWatch, SegmentName, TimelineHistory};
 use seawall_types::{Lsn, TimelineId};
 
+use crate::lag::LagTracker;
 use crate::message::{self, FromReceiver, MessageError, Progress};
 
 /// A message has at most so many bytes of the log: as PostgreSQL's.
@@ -113,6 +112,7 @@ pub struct Sender {
     stream: Option<LogStream>,
     buffer: Vec<u8>,
     progress: Progress,
+    lag: LagTracker,
 }
 
 impl Sender {
@@ -140,6 +140,7 @@ impl Sender {
             stream: None,
             buffer: vec![0; DATA_BYTES_MAX],
             progress: Progress::default(),
+            lag: LagTracker::default(),
         };
         let is_before = sender.segment_of(position) < sender.segment_of(began);
         if is_before || left.is_some_and(|(fork, _)| position > fork) {
@@ -201,6 +202,7 @@ impl Sender {
         message::put_data_head(out, self.position, self.end_of_log(), now_micros);
         out.extend_from_slice(&self.buffer[..bytes]);
         self.position = Lsn::new(self.position.get() + bytes as u64);
+        self.lag.sent(self.position, now_micros);
         Ok(Step::Sent)
     }
 
@@ -209,11 +211,16 @@ impl Sender {
         message::keep_alive(self.end_of_log(), now_micros, wants_answer)
     }
 
+    /// What the receiver's answers tell of its lag.
+    pub fn lag(&self) -> &LagTracker {
+        &self.lag
+    }
+
     /// Takes what the receiver says; whether it waits for an answer.
     ///
     /// # Errors
     /// `Message`; `Claim`.
-    pub fn take(&mut self, body: &[u8]) -> Result<bool, SenderError> {
+    pub fn take(&mut self, body: &[u8], now_micros: i64) -> Result<bool, SenderError> {
         match FromReceiver::parse(body)? {
             FromReceiver::Ignored => Ok(false),
             FromReceiver::Status { progress, wants_answer } => {
@@ -224,17 +231,15 @@ impl Sender {
                     return Err(SenderError::Claim { claimed, end });
                 }
                 self.progress = progress;
+                self.lag.acknowledged(progress, now_micros);
                 Ok(wants_answer)
             }
         }
     }
 
-    /// Sleeps until there is something to send, at most for `limit`; may return early.
-    pub fn wait(&self, limit: Duration) {
-        match &self.stream {
-            Some(stream) => stream.wait(limit),
-            None => std::thread::sleep(limit),
-        }
+    /// To wait in another thread until there is something to send; `None`: of what is there already.
+    pub fn watch(&self) -> Option<LogWatch> {
+        self.stream.as_ref().map(LogStream::watch)
     }
 
     fn segment_of(&self, lsn: Lsn) -> u64 {

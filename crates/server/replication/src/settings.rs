@@ -1,6 +1,7 @@
 //! Where a standby connects: `host=... port=...`, in the words of libpq.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -21,6 +22,50 @@ pub struct UpstreamSettings {
     pub slot: String,
     /// The limit of a connection attempt.
     pub connect_timeout: Duration,
+    /// Whether the connection is encrypted, and what is asked of the certificate.
+    pub tls_mode: TlsMode,
+    /// The certificates that the upstream's has to lead to: a PEM file.
+    pub root_certificate: Option<PathBuf>,
+}
+
+/// libpq's `sslmode`. By a Unix socket nothing is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsMode {
+    /// No encryption; also for libpq's `allow`, which begins without.
+    Disable,
+    /// Encryption, if the upstream has it.
+    Prefer,
+    /// Encryption.
+    Require,
+    /// And a certificate that leads to a root certificate.
+    VerifyCa,
+    /// And that is the one of the host.
+    VerifyFull,
+}
+
+impl fmt::Display for TlsMode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            TlsMode::Disable => "disable",
+            TlsMode::Prefer => "prefer",
+            TlsMode::Require => "require",
+            TlsMode::VerifyCa => "verify-ca",
+            TlsMode::VerifyFull => "verify-full",
+        })
+    }
+}
+
+impl TlsMode {
+    fn parse(text: &str) -> Option<TlsMode> {
+        Some(match text {
+            "disable" | "allow" => TlsMode::Disable,
+            "prefer" => TlsMode::Prefer,
+            "require" => TlsMode::Require,
+            "verify-ca" => TlsMode::VerifyCa,
+            "verify-full" => TlsMode::VerifyFull,
+            _ => return None,
+        })
+    }
 }
 
 /// Why a text does not say where to connect.
@@ -32,9 +77,12 @@ pub enum UpstreamSettingsError {
     Syntax(String),
     /// The setting is not known.
     #[error(
-        "{0:?} is not a setting of a connection: expected host, port, user, password, application_name, slot, connect_timeout or sslmode"
+        "{0:?} is not a setting of a connection: expected host, port, user, password, application_name, slot, connect_timeout, sslmode or sslrootcert"
     )]
     Unknown(String),
+    /// The certificate is to be verified, and there is nothing to verify it with.
+    #[error("sslmode={0} needs sslrootcert=FILE, with the certificates that the upstream's has to lead to")]
+    NoRootCertificate(TlsMode),
     /// The value is not one of the setting.
     #[error("{value:?} is not a value of {name}")]
     Value {
@@ -69,6 +117,8 @@ impl Default for UpstreamSettings {
             application_name: "standby".to_owned(),
             slot: "standby".to_owned(),
             connect_timeout: Duration::from_secs(10),
+            tls_mode: TlsMode::Prefer,
+            root_certificate: None,
         }
     }
 }
@@ -90,11 +140,14 @@ impl FromStr for UpstreamSettings {
                 "connect_timeout" => {
                     settings.connect_timeout = Duration::from_secs(value.parse().map_err(|_| refused())?);
                 }
-                // A connection without encryption is all there is: what asks for more is refused, not ignored.
-                "sslmode" if matches!(value.as_str(), "disable" | "allow" | "prefer") => {}
-                "sslmode" => return Err(refused()),
+                "sslmode" => settings.tls_mode = TlsMode::parse(&value).ok_or_else(refused)?,
+                "sslrootcert" => settings.root_certificate = Some(PathBuf::from(value)),
                 _ => return Err(UpstreamSettingsError::Unknown(name)),
             }
+        }
+        let verifies = matches!(settings.tls_mode, TlsMode::VerifyCa | TlsMode::VerifyFull);
+        if verifies && settings.root_certificate.is_none() {
+            return Err(UpstreamSettingsError::NoRootCertificate(settings.tls_mode));
         }
         Ok(settings)
     }
@@ -149,6 +202,8 @@ mod tests {
         assert_eq!(read.password.as_deref(), Some("it's"));
         assert_eq!((read.slot.as_str(), read.connect_timeout), ("s", Duration::from_secs(3)));
         assert!(!format!("{read:?} {read}").contains("it's"));
+        let read: UpstreamSettings = "sslmode=verify-ca sslrootcert=/etc/root.pem".parse().unwrap();
+        assert_eq!((read.tls_mode, read.root_certificate), (TlsMode::VerifyCa, Some("/etc/root.pem".into())));
         assert_eq!("".parse(), Ok(UpstreamSettings::default()));
     }
 
@@ -159,6 +214,7 @@ mod tests {
         assert!(refused("password='x").starts_with("expected `name=value`"));
         assert!(refused("hots=a").starts_with("\"hots\" is not a setting"));
         assert_eq!(refused("port=x"), "\"x\" is not a value of port");
-        assert_eq!(refused("sslmode=verify-full"), "\"verify-full\" is not a value of sslmode");
+        assert_eq!(refused("sslmode=yes"), "\"yes\" is not a value of sslmode");
+        assert!(refused("sslmode=verify-full").starts_with("sslmode=verify-full needs sslrootcert="));
     }
 }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use seawall_engine::{AtLimit, Database, Error, HoldInfo, HoldKind, HoldLifetime, HoldOptions, LogHold};
 use seawall_types::{Lsn, TimelineId};
 
+use crate::lag::Lag;
 use crate::message::Progress;
 
 /// PostgreSQL's limit of names.
@@ -43,6 +44,10 @@ pub struct SenderStatus {
     pub progress: Progress,
     /// When it said so: microseconds since 1970.
     pub reply_micros: Option<i64>,
+    /// How long it takes.
+    pub lag: Lag,
+    /// When the oldest log was sent that it has not applied; `None`: it has applied all. Microseconds since 1970.
+    pub behind_since_micros: Option<i64>,
 }
 
 /// Where a standby receives from: the row of `pg_stat_wal_receiver`.
@@ -58,8 +63,12 @@ pub struct ReceiverStatus {
     pub address: (String, u16),
     /// The timeline.
     pub timeline: TimelineId,
-    /// Where it began to receive.
+    /// Where the stream began, and on which timeline.
     pub started_at: Lsn,
+    /// See `started_at`.
+    pub started_timeline: TimelineId,
+    /// When that end came here for the first time: microseconds since 1970.
+    pub end_micros: Option<i64>,
     /// How far it is.
     pub progress: Progress,
     /// The end of the upstream's log, as it last said.

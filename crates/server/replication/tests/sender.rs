@@ -73,7 +73,7 @@ impl Pair {
         let standby = self.standby.standby().unwrap();
         let flushed = standby.sync().unwrap();
         let progress = Progress { written: flushed, flushed, applied: standby.apply().unwrap() };
-        self.sender.take(&status(progress, 0, false)).unwrap();
+        self.sender.take(&status(progress, 0, false), 0).unwrap();
         assert_eq!(self.sender.progress(), progress);
         self.hold.advance(flushed).unwrap();
     }
@@ -177,6 +177,6 @@ fn positions_that_there_are_not_are_refused() {
     let mut sender = begin(end, 1).unwrap();
     let claimed = Lsn::new(end.get() + (1 << 20));
     let claim = status(Progress { flushed: claimed, ..Progress::default() }, 0, false);
-    assert!(matches!(sender.take(&claim), Err(SenderError::Claim { .. })));
-    assert!(matches!(sender.take(b"r"), Err(SenderError::Message(_))));
+    assert!(matches!(sender.take(&claim, 0), Err(SenderError::Claim { .. })));
+    assert!(matches!(sender.take(b"r", 0), Err(SenderError::Message(_))));
 }

@@ -4,9 +4,12 @@
 //!   login with replication=true --> commands: IDENTIFY_SYSTEM, SHOW, slots, TIMELINE_HISTORY
 //!                                     |
 //!                                     +--> START_REPLICATION: CopyBoth until the receiver, the timeline or the server ends
+//!                                     +--> SEAWALL_COPY: CopyOut of the whole database
 //! ```
 //! It has a thread of the pool as long as it lasts.
 
+mod copy;
+mod log_alarm;
 mod rows;
 mod stream;
 
@@ -121,13 +124,13 @@ impl ReplicationConnection {
         };
         let done = match command {
             Command::Start(start) => return self.start(&start),
+            Command::Copy { slot } => return self.copy(&slot),
             Command::IdentifySystem => self.identify_system(),
             Command::Show(name) => self.show(&name),
             Command::ReadSlot(name) => self.read_slot(&name),
             Command::CreateSlot { name, is_temporary } => self.create_slot(&name, is_temporary),
             Command::DropSlot(name) => self.drop_slot(&name),
             Command::TimelineHistory(timeline) => self.timeline_history(timeline),
-            Command::Copy => Err(SqlError::unsupported("copying the database over a connection")),
         };
         if let Err(error) = done {
             self.refuse(error);

@@ -75,6 +75,17 @@ impl Socket {
         self.poll(flags, limit).map(|found| !found.is_empty())
     }
 
+    /// Waits until this or `other` can be read, at most for `limit`.
+    pub(crate) fn wait_readable_or(&self, other: &impl AsFd, limit: Duration) -> io::Result<()> {
+        let limit = Timespec::try_from(limit).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let mut waited = [PollFd::new(self, PollFlags::IN), PollFd::new(other, PollFlags::IN)];
+        match rustix::event::poll(&mut waited, Some(&limit)) {
+            // The caller looks again.
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Waits as a task. The runtime knows the socket only here: a session at work wakes none of its threads.
     pub(crate) async fn ready(self: &Arc<Self>, readiness: Readiness) -> io::Result<()> {
         match readiness {

@@ -1,29 +1,78 @@
-//! Connections of a standby to its upstream, by TCP or a Unix socket.
+//! Connections of a standby to its upstream, by TCP or a Unix socket, in clear or through TLS.
+
+mod tls;
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_replication::{Dial, UpstreamSettings, Wire};
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use seawall_replication::{Dial, TlsMode, UpstreamSettings, Wire};
+
+use crate::tls::TlsError;
+
+/// Asks whether the server speaks TLS.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// Connects to where the settings say.
 #[derive(Clone, Debug)]
 pub struct UpstreamDial {
     settings: UpstreamSettings,
+    /// `None`: no TLS is asked for.
+    tls: Option<Arc<ClientConfig>>,
 }
 
 /// A socket that blocks up to its time-out.
-#[derive(Debug)]
 enum Connected {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl UpstreamDial {
     /// To where `settings` say.
-    pub fn new(settings: UpstreamSettings) -> UpstreamDial {
-        UpstreamDial { settings }
+    ///
+    /// # Errors
+    /// The file of the root certificates cannot be read.
+    pub fn new(settings: UpstreamSettings) -> Result<UpstreamDial, TlsError> {
+        let tls = match settings.tls_mode {
+            TlsMode::Disable => None,
+            TlsMode::Prefer | TlsMode::Require | TlsMode::VerifyCa | TlsMode::VerifyFull => {
+                Some(tls::client_config(&settings)?)
+            }
+        };
+        Ok(UpstreamDial { settings, tls })
+    }
+
+    fn connect(&self, stream: TcpStream) -> io::Result<Connected> {
+        let UpstreamSettings { connect_timeout, tls_mode, host, .. } = &self.settings;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(*connect_timeout))?;
+        stream.set_write_timeout(Some(*connect_timeout))?;
+        let Some(config) = &self.tls else { return Ok(Connected::Tcp(stream)) };
+        (&stream).write_all(&SSL_REQUEST)?;
+        let mut answer = [0];
+        (&stream).read_exact(&mut answer)?;
+        match (answer, tls_mode) {
+            ([b'S'], _) => {}
+            ([b'N'], TlsMode::Prefer) => return Ok(Connected::Tcp(stream)),
+            ([b'N'], _) => {
+                let problem = format!("{host} does not speak TLS, and sslmode={tls_mode} asks for it");
+                return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+            }
+            ([byte], _) => {
+                let problem = format!("{host} answers the request for TLS with byte {byte:#04x}");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+            }
+        }
+        let connection = ClientConnection::new(Arc::clone(config), tls::server_name(host)?);
+        let mut stream = StreamOwned::new(connection.map_err(io::Error::other)?, stream);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(Connected::Tls(Box::new(stream)))
     }
 }
 
@@ -38,11 +87,7 @@ impl Dial for UpstreamDial {
         let mut refused = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
         for address in (host.as_str(), *port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, *connect_timeout) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    stream.set_write_timeout(Some(*connect_timeout))?;
-                    return Ok(Box::new(Connected::Tcp(stream)));
-                }
+                Ok(stream) => return Ok(Box::new(self.connect(stream)?)),
                 Err(error) => refused = error,
             }
         }
@@ -55,6 +100,7 @@ impl Wire for Connected {
         match self {
             Connected::Tcp(stream) => stream.set_read_timeout(Some(limit)),
             Connected::Unix(stream) => stream.set_read_timeout(Some(limit)),
+            Connected::Tls(stream) => stream.sock.set_read_timeout(Some(limit)),
         }
     }
 }
@@ -64,6 +110,7 @@ impl Read for Connected {
         match self {
             Connected::Tcp(stream) => stream.read(buffer),
             Connected::Unix(stream) => stream.read(buffer),
+            Connected::Tls(stream) => stream.read(buffer),
         }
     }
 }
@@ -73,6 +120,7 @@ impl Write for Connected {
         match self {
             Connected::Tcp(stream) => stream.write(bytes),
             Connected::Unix(stream) => stream.write(bytes),
+            Connected::Tls(stream) => stream.write(bytes),
         }
     }
 
@@ -80,6 +128,7 @@ impl Write for Connected {
         match self {
             Connected::Tcp(stream) => stream.flush(),
             Connected::Unix(stream) => stream.flush(),
+            Connected::Tls(stream) => stream.flush(),
         }
     }
 }

@@ -1,17 +1,18 @@
-//! The file `standby` in the directory of a standby: without it, two servers could write the same timeline.
+//! The file `standby` in a directory that is or was a standby's.
 //!
-//! Durable before the first byte is received, and removed after a promotion. A server that is to serve a directory with the file must
-//! be told whom to follow.
+//! Durable before the first byte is received, and never removed here. Whether the directory is a standby's still, the log says: a standby
+//! receives its timeline, and a promoted server writes a timeline of its own. So a server that was promoted and is started as before, with
+//! `--follow`, is told from a copy of a primary that is to become a standby.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use seawall_io::{Disk, OpenMode, OsDisk};
 
-const NAME: &str = "standby";
-const TEXT: &str = "A standby: `seawall serve` needs --follow here. Its promotion removes this file.\n";
+pub(super) const NAME: &str = "standby";
+const TEXT: &str = "This directory is or was a standby's. `seawall serve` says which, and what to do.\n";
 
-/// Whether the directory is a standby's.
+/// Whether the directory is or was a standby's.
 pub(super) fn is_there(directory: &Path) -> io::Result<bool> {
     match OsDisk::new(directory).list_names("") {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -31,29 +32,17 @@ pub(super) fn put(directory: &Path) -> io::Result<()> {
     disk.sync_directory("")
 }
 
-/// Removes the file, durably.
-pub(super) fn remove(directory: &Path) -> io::Result<()> {
-    let disk = OsDisk::new(directory);
-    match disk.remove(NAME) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.and_then(|()| disk.sync_directory("")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_file_comes_and_goes() {
+    fn the_file_is_made_once() {
         let directory = tempfile::tempdir().unwrap();
         assert!(!is_there(&directory.path().join("missing")).unwrap());
         assert!(!is_there(directory.path()).unwrap());
         put(directory.path()).unwrap();
         put(directory.path()).unwrap();
         assert!(is_there(directory.path()).unwrap());
-        remove(directory.path()).unwrap();
-        remove(directory.path()).unwrap();
-        assert!(!is_there(directory.path()).unwrap());
     }
 }

@@ -1,15 +1,17 @@
 //! The stream of `START_REPLICATION`.
 //!
-//! Messages go out as long as there is log, and what the receiver says is taken in between. A receiver that says nothing for half of the
+//! Messages go out as long as there is log, and what the receiver says is taken in between. Where there is neither, the thread sleeps until
+//! one of them comes: a second thread waits for the log, and wakes it (`log_alarm`). A receiver that says nothing for half of the
 //! time-out is asked; one that says nothing for all of it is given up. When the server ends, what is durable by then is sent first.
 
 use std::time::Duration;
 
 use seawall_io::Clock;
-use seawall_replication::{ActiveSlot, Sender, SenderStatus, StartReplication, Step};
+use seawall_replication::{ActiveSlot, Lag, Sender, SenderStatus, StartReplication, Step};
 use seawall_types::{Lsn, TimelineId};
 use seawall_values::{SqlError, SqlState, oid};
 
+use super::log_alarm::LogAlarm;
 use super::rows::{self, Column};
 use super::{End, ReplicationConnection, of_engine, of_sender, of_slot, starts};
 use crate::connections::Ending;
@@ -17,8 +19,8 @@ use crate::protocol::frontend::violation;
 
 /// Output beyond this is sent before more is read of the log.
 const FLUSH_BYTES: usize = 256 << 10;
-/// Between two looks at what the receiver says, while there is nothing to send.
-const REST: Duration = Duration::from_millis(20);
+/// Between two looks at what is told to nobody, while there is nothing to send and to hear.
+const REST: Duration = Duration::from_millis(100);
 /// PostgreSQL's `wal_sender_timeout`.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// A receiver without news hears at least so often that this server lives.
@@ -26,6 +28,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// A stream under way.
 struct Streaming {
+    /// First: it is ended while the stream of the log is open, which wakes it.
+    alarm: LogAlarm,
     sender: Sender,
     slot: Option<ActiveSlot>,
     status: SenderStatus,
@@ -84,8 +88,13 @@ impl ReplicationConnection {
             sent: start.position,
             progress: sender.progress(),
             reply_micros: None,
+            lag: Lag::default(),
+            behind_since_micros: None,
         };
-        Ok(Streaming { sender, slot, status, heard: now, spoke: now, has_asked: false })
+        let alarm = LogAlarm::start().map_err(|error| {
+            SqlError::new(SqlState::INSUFFICIENT_RESOURCES, format!("no thread for a stream: {error}"))
+        })?;
+        Ok(Streaming { alarm, sender, slot, status, heard: now, spoke: now, has_asked: false })
     }
 
     fn stream(&mut self, streaming: &mut Streaming) -> Result<StreamEnd, End> {
@@ -115,7 +124,9 @@ impl ReplicationConnection {
                         return Err(End::With(Ending::Shutdown.error()));
                     }
                     self.keep_alive(streaming)?;
-                    streaming.sender.wait(REST);
+                    let watch = streaming.sender.watch();
+                    let position = streaming.sender.position();
+                    streaming.alarm.wait(&self.transport.socket, watch, position, REST)?;
                 }
                 Step::TimelineEnded { next, fork } => return Ok(StreamEnd::Timeline { next, fork }),
             }
@@ -129,7 +140,7 @@ impl ReplicationConnection {
             streaming.has_asked = false;
             match frame.kind {
                 b'd' => {
-                    let taken = streaming.sender.take(&frame.body);
+                    let taken = streaming.sender.take(&frame.body, self.now_micros());
                     let wants_answer = taken.map_err(|error| End::With(of_sender(error)))?;
                     let flushed = streaming.sender.progress().flushed;
                     let advanced = streaming.slot.as_ref().map_or(Ok(()), |slot| slot.advance(flushed));
@@ -159,6 +170,7 @@ impl ReplicationConnection {
         let Streaming { sender, status, .. } = streaming;
         let before = (status.sent, status.progress, status.is_streaming);
         (status.sent, status.progress) = (sender.position(), sender.progress());
+        (status.lag, status.behind_since_micros) = (sender.lag().lag(), sender.lag().behind_since_micros());
         status.is_streaming |= has_sent_all;
         if before != (status.sent, status.progress, status.is_streaming) || status.reply_micros.is_some() {
             self.replication.note_sender(status.clone());

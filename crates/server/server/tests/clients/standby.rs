@@ -19,7 +19,7 @@ fn follow(standby: &Primary, primary: &Primary) -> Follower {
         format!("host=127.0.0.1 port={port} user=postgres application_name=second slot=second")
             .parse()
             .unwrap();
-    let dial = Box::new(UpstreamDial::new(settings.clone()));
+    let dial = Box::new(UpstreamDial::new(settings.clone()).unwrap());
     Follower::start(standby.sql.replication.clone(), settings, dial, now_micros, Box::new(|| {})).unwrap()
 }
 

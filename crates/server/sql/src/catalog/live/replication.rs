@@ -1,8 +1,8 @@
 //! Views of replication: streams to standbys, the stream from a primary, slots.
 
 use seawall_replication::{ReceiverStatus, SenderStatus, SlotInfo};
-use seawall_types::Lsn;
-use seawall_values::{Datum, SqlError, SqlResult, SqlState};
+use seawall_types::{Lsn, TimelineId};
+use seawall_values::{Datum, Interval, SqlError, SqlResult, SqlState};
 
 use super::super::names::{Names, role_number};
 use super::super::source::Source;
@@ -19,6 +19,10 @@ const EPOCH: i64 = 946_684_800_000_000;
 
 fn moment(micros: i64) -> Datum {
     Datum::TimestampTz(micros.saturating_sub(EPOCH))
+}
+
+fn interval(micros: i64) -> Datum {
+    Datum::Interval(Interval { months: 0, days: 0, micros })
 }
 
 fn position(lsn: Lsn) -> Datum {
@@ -57,9 +61,9 @@ fn of_sender(sender: SenderStatus, user: Datum) -> Vec<Datum> {
         position(sender.progress.written),
         position(sender.progress.flushed),
         position(sender.progress.applied),
-        Datum::Null,
-        Datum::Null,
-        Datum::Null,
+        optional(sender.lag.write_micros, interval),
+        optional(sender.lag.flush_micros, interval),
+        optional(sender.lag.replay_micros, interval),
         Datum::Int4(0),
         Datum::text("async"),
         optional(sender.reply_micros, moment),
@@ -73,20 +77,20 @@ fn pg_stat_wal_receiver(source: &mut dyn Source, _names: &Names, rows: &mut Rows
 }
 
 fn of_receiver(receiver: ReceiverStatus) -> Vec<Datum> {
-    let timeline = || Datum::Int4(receiver.timeline.get().cast_signed());
+    let timeline = |timeline: TimelineId| Datum::Int4(timeline.get().cast_signed());
     vec![
         // A thread of the server, and no process of its own.
         Datum::Int4(i32::try_from(std::process::id()).unwrap_or(0)),
         Datum::text(receiver.state),
         position(receiver.started_at),
-        timeline(),
+        timeline(receiver.started_timeline),
         position(receiver.progress.written),
         position(receiver.progress.flushed),
-        timeline(),
+        timeline(receiver.timeline),
         optional(receiver.message_micros, |(sent, _)| moment(sent)),
         optional(receiver.message_micros, |(_, received)| moment(received)),
         position(receiver.upstream_end),
-        optional(receiver.message_micros, |(_, received)| moment(received)),
+        optional(receiver.end_micros, moment),
         optional(receiver.slot, Datum::text),
         Datum::text(receiver.address.0),
         Datum::Int4(i32::from(receiver.address.1)),

@@ -1,0 +1,221 @@
+//! Standbys that are made from a running primary, follow each other, and take the primary's place.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use seawall_testing::wait_until;
+
+use crate::client::Client;
+use crate::process::{Place, Serving, answered, rows, value};
+
+const WRITERS: u64 = 3;
+
+/// Follows `upstream`; the names of what follows are those of the directories.
+fn follow(place: &Place, directory: &str, upstream: &Serving) -> Serving {
+    let settings = format!(
+        "host=localhost port={} user=postgres slot={directory} application_name={directory}",
+        upstream.port
+    );
+    place.serve_database(directory, &["--follow", &settings])
+}
+
+fn ask(serving: &Serving, sql: &str) -> String {
+    value(&mut serving.client(), sql)
+}
+
+/// Inserts rows until it is told to end, or the server is gone.
+fn write(port: u16, writer: u64, acknowledged: &AtomicU64, is_over: &AtomicBool) {
+    let mut client = Client::logged_in(port, "postgres");
+    for number in 0.. {
+        let text = "x".repeat(usize::try_from(number % 700).unwrap());
+        let sql = format!("insert into t values ({writer}, {number}, '{text}')");
+        if is_over.load(Ordering::SeqCst) || answered(&mut client, &sql).is_err() {
+            return;
+        }
+        acknowledged.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn fingerprint(serving: &Serving) -> String {
+    ask(
+        serving,
+        "select count(*) || ' ' || coalesce(md5(string_agg(t::text, '|' order by writer, number)), '') from t t",
+    )
+}
+
+/// Everything that `upstream` has is seen by readers of `standby`.
+fn wait_for(standby: &Serving, upstream: &Serving, position: &str) {
+    let end = ask(upstream, &format!("select {position}"));
+    let has_come = format!("select coalesce(pg_last_wal_replay_lsn() >= '{end}', false)");
+    wait_until("the standby has applied everything", || ask(standby, &has_come) == "t");
+}
+
+const WRITTEN: &str = "pg_current_wal_lsn()";
+const FOLLOWED: &str = "pg_last_wal_replay_lsn()";
+
+#[test]
+fn standbys_are_made_under_load_and_follow_the_one_that_is_promoted() {
+    let place = Place::new();
+    let primary = place.serve(&[]);
+    rows(
+        &mut primary.client(),
+        "create table t (writer int, number int, text text, primary key (writer, number))",
+    );
+    rows(
+        &mut primary.client(),
+        "insert into t select -1, i, repeat('y', 500) from generate_series(1, 20000) i",
+    );
+    let (acknowledged, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (first, second, cascade) = std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (acknowledged, is_over, port) = (&acknowledged, &is_over, primary.port);
+            scope.spawn(move || write(port, writer, acknowledged, is_over));
+        }
+        wait_until("rows are written", || acknowledged.load(Ordering::SeqCst) > 100);
+        // Both are made while rows come.
+        let first = follow(&place, "first", &primary);
+        let second = follow(&place, "second", &primary);
+        let before = acknowledged.load(Ordering::SeqCst);
+        wait_until("rows are written", || acknowledged.load(Ordering::SeqCst) > before + 100);
+        // A copy of the primary that goes on behind the first standby.
+        is_over.store(true, Ordering::SeqCst);
+        let cascade = follow(&place, "cascade", &primary);
+        cascade.end();
+        let cascade = follow(&place, "cascade", &first);
+        (first, second, cascade)
+    });
+    wait_for(&first, &primary, WRITTEN);
+    wait_for(&second, &primary, WRITTEN);
+    wait_for(&cascade, &first, FOLLOWED);
+    let expected = fingerprint(&primary);
+    for standby in [&first, &second, &cascade] {
+        assert_eq!(fingerprint(standby), expected);
+    }
+    assert_eq!(
+        ask(&first, "select count(*) from pg_stat_replication where application_name = 'cascade'"),
+        "1"
+    );
+    let lags =
+        "select count(*) from pg_stat_replication where replay_lsn is not null and sync_state = 'async'";
+    assert_eq!(ask(&primary, lags), "2");
+
+    primary.kill();
+    let promoted = place.command(&["--json", "promote", "first"]).output().unwrap();
+    assert!(promoted.status.success(), "{promoted:?}");
+    let answer: serde_json::Value = serde_json::from_slice(&promoted.stdout).unwrap();
+    assert_eq!(answer["timeline"], 2);
+    assert_eq!(fingerprint(&first), expected);
+    rows(&mut first.client(), "insert into t values (100, 1, 'after the promotion')");
+
+    // The cascade follows by itself, and the other standby when it is told of the new primary.
+    wait_for(&cascade, &first, WRITTEN);
+    second.end();
+    let second = follow(&place, "second", &first);
+    wait_for(&second, &first, WRITTEN);
+    let expected = fingerprint(&first);
+    for standby in [&second, &cascade] {
+        assert_eq!(fingerprint(standby), expected);
+        assert_eq!(ask(standby, "select received_tli from pg_stat_wal_receiver"), "2");
+        standby.panics_nowhere();
+    }
+    // A standby of the new timeline comes back on it.
+    second.kill();
+    let second = follow(&place, "second", &first);
+    rows(&mut first.client(), "insert into t values (100, 2, 'again')");
+    wait_for(&second, &first, WRITTEN);
+    assert_eq!(fingerprint(&second), fingerprint(&first));
+
+    // What was promoted is not a standby by mistake, and is served without --follow.
+    let port = first.port;
+    first.kill();
+    let again = format!("host=localhost port={port} user=postgres");
+    let refused = place.command(&["serve", "first", "--port", "0", "--follow", &again]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("first was a standby, and was promoted: serve it without --follow"), "{said}");
+    let refused = place.command(&["promote", "first"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let first = place.serve_database("first", &[]);
+    assert_eq!(ask(&first, "select pg_is_in_recovery()"), "f");
+    let before = ask(&first, "select count(*) from t");
+    rows(&mut first.client(), "insert into t values (100, 3, 'once more')");
+    assert_ne!(ask(&first, "select count(*) from t"), before);
+    first.end();
+}
+
+#[test]
+fn a_standby_that_is_killed_while_it_is_made_is_made_by_the_next_start() {
+    let place = Place::new();
+    let primary = place.serve(&[]);
+    rows(
+        &mut primary.client(),
+        "create table t (writer int, number int, text text, primary key (writer, number))",
+    );
+    rows(
+        &mut primary.client(),
+        "insert into t select 1, i, repeat(md5(i::text), 30) from generate_series(1, 30000) i",
+    );
+    let settings = format!("host=localhost port={} user=postgres slot=made", primary.port);
+    for attempt in 0..4 {
+        let mut started = place.start_database("made", &["--follow", &settings]);
+        let file = place.path().join("made").join("pages");
+        wait_until("rows come", || {
+            let bytes = std::fs::metadata(&file).map_or(0, |file| file.len());
+            bytes > attempt * 3_000_000 || started.child.try_wait().unwrap().is_some()
+        });
+        started.child.kill().unwrap();
+        started.child.wait().unwrap();
+    }
+    let standby = place.serve_database("made", &["--follow", &settings]);
+    wait_for(&standby, &primary, WRITTEN);
+    assert_eq!(fingerprint(&standby), fingerprint(&primary));
+    standby.end();
+    primary.end();
+}
+
+/// The files are a root's certificate, and one for `localhost` with its key, good for a hundred years.
+#[test]
+fn a_standby_verifies_the_certificate_of_its_primary() {
+    let place = Place::new();
+    let file = |name: &str| format!("{}/tests/served/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let key = place.path().join("key.pem");
+    std::fs::copy(file("key.pem"), &key).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let (certificate, root) = (file("certificate.pem"), file("root.pem"));
+    let primary = place.serve(&[
+        "--tls-certificate",
+        &certificate,
+        "--tls-key",
+        key.to_str().unwrap(),
+        "--access",
+        "hostnossl replication all all reject",
+        "--access",
+        "host all all all trust",
+    ]);
+    rows(&mut primary.client(), "create table t (writer int, number int)");
+    let base = format!("port={} user=postgres", primary.port);
+    for (directory, settings) in [
+        ("full", format!("host=localhost sslmode=verify-full sslrootcert='{root}' slot=full {base}")),
+        ("ca", format!("host=127.0.0.1 sslmode=verify-ca sslrootcert='{root}' slot=ca {base}")),
+        ("any", format!("host=127.0.0.1 sslmode=require slot=any {base}")),
+    ] {
+        let standby = place.serve_database(directory, &["--follow", &settings]);
+        wait_for(&standby, &primary, WRITTEN);
+        standby.end();
+    }
+    for (settings, expected) in [
+        (
+            format!("host=127.0.0.1 sslmode=verify-full sslrootcert='{root}' {base}"),
+            "certificate not valid for name",
+        ),
+        (format!("host=localhost sslmode=verify-full sslrootcert='{certificate}' {base}"), "certificate"),
+        (format!("host=localhost sslmode=disable {base}"), "reject"),
+    ] {
+        let refused =
+            place.command(&["serve", "refused", "--port", "0", "--follow", &settings]).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains(expected), "{settings}: {said}");
+    }
+    primary.end();
+}

@@ -1,0 +1,178 @@
+//! A standby's directory from nothing: a copy of the primary over the connection that the standby will follow it by.
+//!
+//! **If the power goes**, the directory has what a restore leaves that was cut short, and the next call begins anew; or it has the whole copy,
+//! which needs log that the slot keeps (`engine::standby::copied`).
+
+use std::time::Duration;
+
+use seawall_engine::{
+    ArchiveMode, BackupBase, BackupEnd, Environment, Error, Options, Restore, RestoreMarker, RestoreOptions,
+    TimelineHistory, check_restore_directory,
+};
+
+use crate::client::{Client, ClientError, Dial, Streamed};
+use crate::copy::{CopyMessageError, FromPrimary};
+use crate::follower::{FollowError, ensure_slot};
+use crate::settings::UpstreamSettings;
+
+/// Rows of so many bytes become durable at a time.
+const GRAFT_BYTES: usize = 64 << 20;
+/// A primary that is silent for so long is given up: it says every second that it lives.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Why there is no copy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BootstrapError {
+    /// The connection, or what the upstream is.
+    #[error("cannot copy the primary: {0}")]
+    Upstream(#[from] FollowError),
+    /// A message.
+    #[error("cannot copy the primary: {0}")]
+    Message(#[from] CopyMessageError),
+    /// The primary has ended the copy before it was whole.
+    #[error("cannot copy the primary: it has ended the copy before it was whole")]
+    CutShort,
+    /// This server's directory.
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+impl From<ClientError> for BootstrapError {
+    fn from(error: ClientError) -> BootstrapError {
+        FollowError::from(error).into()
+    }
+}
+
+/// Whether the environment's directory has no database: it is missing, empty, or has a copy that was cut short.
+///
+/// # Errors
+/// `Io`; `RestoreMarker`.
+pub fn needs_copy(environment: &Environment) -> Result<bool, Error> {
+    match check_restore_directory(&*environment.disk) {
+        Ok(None) => Ok(true),
+        Ok(Some(marker)) => Ok(marker.asked_for.starts_with(ASKED_FOR)),
+        Err(Error::NotEmpty { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+const ASKED_FOR: &str = "a copy for a standby";
+
+/// Copies the primary into the environment's directory. `progress` is told the bytes of rows so far.
+///
+/// # Errors
+/// `BootstrapError`.
+pub fn bootstrap(
+    settings: &UpstreamSettings,
+    dial: &dyn Dial,
+    environment: &Environment,
+    options: &Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), BootstrapError> {
+    let wire = dial.dial().map_err(ClientError::from)?;
+    let mut client = Client::log_in(wire, settings)?;
+    ensure_slot(&mut client, &settings.slot)?;
+    client.begin_stream(&format!("SEAWALL_COPY SLOT \"{}\"", settings.slot))?;
+    let mut copy = Copy { environment, options, state: State::Empty, bytes: 0 };
+    let mut silent = Duration::ZERO;
+    loop {
+        let limit = Duration::from_secs(1);
+        match client.streamed(limit)? {
+            Streamed::Message(message) => {
+                silent = Duration::ZERO;
+                if let Some(end) = copy.take(&message)? {
+                    return copy.finish(end);
+                }
+                progress(copy.bytes);
+            }
+            Streamed::Nothing if silent >= SILENCE_MAX => {
+                return Err(FollowError::Silent(SILENCE_MAX).into());
+            }
+            Streamed::Nothing => silent += limit,
+            Streamed::Done => return Err(BootstrapError::CutShort),
+        }
+    }
+}
+
+struct Copy<'a> {
+    environment: &'a Environment,
+    options: &'a Options,
+    state: State,
+    /// Bytes of rows.
+    bytes: u64,
+}
+
+enum State {
+    Empty,
+    /// The beginning of the log is to come.
+    Head {
+        restore: Box<Restore>,
+        history: TimelineHistory,
+        head: Vec<u8>,
+    },
+    Rows(Box<Restore>),
+}
+
+impl Copy<'_> {
+    /// Takes a message; the end of the copy, if it is that.
+    fn take(&mut self, message: &[u8]) -> Result<Option<BackupEnd>, BootstrapError> {
+        let unexpected = || BootstrapError::from(CopyMessageError::out_of_order());
+        self.state = match (std::mem::replace(&mut self.state, State::Empty), FromPrimary::parse(message)?) {
+            (state, FromPrimary::Alive) => state,
+            (State::Empty, FromPrimary::Base(base, history)) => {
+                let restore = Box::new(self.begin(*base, &history)?);
+                State::Head { restore, history, head: Vec::new() }
+            }
+            (State::Head { restore, history, mut head }, FromPrimary::Head(bytes)) => {
+                head.extend_from_slice(bytes);
+                State::Head { restore, history, head }
+            }
+            (State::Head { mut restore, history, head }, FromPrimary::Rows(_)) => {
+                restore.begin_log(&history, &head)?;
+                self.state = State::Rows(restore);
+                return self.take(message);
+            }
+            (State::Rows(mut restore), FromPrimary::Rows(rows)) => {
+                for row in rows {
+                    let (key, value) = row?;
+                    restore.push(key, value)?;
+                    self.bytes += (key.len() + value.len()) as u64;
+                }
+                State::Rows(restore)
+            }
+            (State::Rows(restore), FromPrimary::End(end)) => {
+                self.state = State::Rows(restore);
+                return Ok(Some(end));
+            }
+            (State::Empty | State::Head { .. } | State::Rows(_), _) => return Err(unexpected()),
+        };
+        Ok(None)
+    }
+
+    fn begin(&self, base: BackupBase, history: &TimelineHistory) -> Result<Restore, Error> {
+        let options = RestoreOptions {
+            database: self.options.clone(),
+            graft_bytes: GRAFT_BYTES,
+            archive_mode: ArchiveMode::Preserve,
+        };
+        // Each attempt is one of its own: rows of two moments must not be mixed.
+        let mut attempt = [0; 8];
+        self.environment.random.fill(&mut attempt);
+        let marker = RestoreMarker {
+            asked_for: format!("{ASKED_FOR} of the database {}", base.database),
+            backup: format!("{} {:016x}", base.redo_point, u64::from_be_bytes(attempt)),
+            timeline: history.timeline,
+            new_timeline: None,
+        };
+        let next_table = base.first_new_table;
+        Restore::begin(self.environment.clone(), options, base, history, next_table, &marker)
+    }
+
+    fn finish(self, end: BackupEnd) -> Result<(), BootstrapError> {
+        match self.state {
+            State::Rows(restore) => Ok(restore.finish_copy(end)?),
+            State::Empty | State::Head { .. } => Err(BootstrapError::CutShort),
+        }
+    }
+}
