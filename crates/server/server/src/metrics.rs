@@ -1,5 +1,7 @@
 //! What the server counts, as OpenMetrics text after the engine's.
 
+mod replication;
+
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,6 +37,7 @@ pub(crate) fn open_metrics(context: &Context) -> String {
     }
     // Writing to a text does not fail.
     write_families(&mut text, context).unwrap_or_default();
+    replication::write_replication(&mut text, context).unwrap_or_default();
     text.push_str(END);
     text
 }
