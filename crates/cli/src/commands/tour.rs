@@ -7,12 +7,14 @@
 //!   this process: remember the last one --> recover --> every acknowledged row there, whole batches only
 //!                 --> load the rest --> transfers on many threads, under checkpoints --> nothing created or lost
 //!                 --> serve SQL to psql --- kill -9 --> serve again: acknowledged rows and the prepared transaction are there
+//!                 --> a standby of that server --- kill -9 of the primary --> promote the standby: all rows are there
 //! ```
 
 mod data;
 mod loader;
 mod report;
 mod server;
+mod standby;
 mod transfers;
 
 use std::path::Path;
@@ -107,6 +109,9 @@ fn show(shared: &Shared, tour: &Tour, scratch: &Path, report: &mut Report<'_>) -
 
     report.step("Serve SQL to psql, and kill the server in the middle")?;
     server::serve_and_kill(&scratch.join("served"), report)?;
+
+    report.step("Make a standby, kill its primary, and have the standby take its place")?;
+    standby::kill_and_promote(&scratch.join("served"), &scratch.join("standby"), report)?;
 
     report.end("Everything held: nothing acknowledged was lost, nothing was there by halves.")
 }

@@ -30,7 +30,7 @@ PREPARE TRANSACTION 'tour';
 
 /// Serves a database in `directory`; kills the server under load, starts it again, and compares.
 pub(super) fn serve_and_kill(directory: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
-    let server = Server::start(directory)?;
+    let server = Server::start(directory, None)?;
     report.say(&format!("a child process serves a new database on port {} of this machine", server.port))?;
     if !is_psql_here() {
         report.fact("psql", false, "psql is not installed here: no client is shown")?;
@@ -52,7 +52,7 @@ pub(super) fn serve_and_kill(directory: &Path, report: &mut Report<'_>) -> Resul
     )?;
 
     let stopwatch = Stopwatch::start();
-    let server = Server::start(directory)?;
+    let server = Server::start(directory, None)?;
     report.say(&format!("the next server recovers and serves after {}", duration(stopwatch.elapsed())))?;
     let found = verify(&server, acknowledged)?;
     report.fact(
@@ -121,7 +121,7 @@ fn verify(server: &Server, acknowledged: u64) -> Result<u64, Failure> {
     Ok(rows)
 }
 
-fn is_psql_here() -> bool {
+pub(super) fn is_psql_here() -> bool {
     let status = Command::new("psql")
         .arg("--version")
         .stdin(Stdio::null())
@@ -132,24 +132,35 @@ fn is_psql_here() -> bool {
 }
 
 /// A running `seawall serve`, killed when this value is dropped.
-struct Server {
+pub(super) struct Server {
     child: Child,
-    port: u64,
+    pub(super) port: u64,
     /// Kept open: the server may write to it.
     _lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Server {
-    fn start(directory: &Path) -> Result<Server, Failure> {
+    /// This program, without the user's settings: neither those nor an archive of theirs are meant for these servers.
+    pub(super) fn program() -> Result<Command, Failure> {
         let program = std::env::current_exe().map_err(Failure::io("cannot find this program's own file"))?;
         let mut command = Command::new(program);
-        // Neither the user's settings nor an archive of theirs are meant for this server.
-        command.args(["--config", "/dev/null", "--json", "serve"]).arg(directory);
-        command.args(["--listen", "127.0.0.1", "--port", "0", "--unix-socket", "off"]);
+        command.args(["--config", "/dev/null", "--json"]);
         for name in names_that_start_with("SEAWALL_") {
             command.env_remove(name);
         }
-        command.env("RUST_LOG", "error").stdin(Stdio::null()).stdout(Stdio::piped());
+        command.env("RUST_LOG", "error").stdin(Stdio::null());
+        Ok(command)
+    }
+
+    /// A server that answers; with `upstream`, a standby of that.
+    pub(super) fn start(directory: &Path, upstream: Option<&str>) -> Result<Server, Failure> {
+        let mut command = Server::program()?;
+        command.arg("serve").arg(directory);
+        command.args(["--listen", "127.0.0.1", "--port", "0", "--unix-socket", "off"]);
+        if let Some(upstream) = upstream {
+            command.args(["--follow", upstream]);
+        }
+        command.stdout(Stdio::piped());
         let mut child = command.spawn().map_err(Failure::io("cannot start the server"))?;
         let Some(stdout) = child.stdout.take() else {
             return Err(Failure::Broken("the server has no standard output".to_owned()));
@@ -180,7 +191,7 @@ impl Server {
     }
 
     /// What psql prints for `statements`.
-    fn psql(&self, statements: &str) -> Result<String, Failure> {
+    pub(super) fn psql(&self, statements: &str) -> Result<String, Failure> {
         let mut command = self.command();
         command.args(["-q", "-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(Failure::io("cannot start psql"))?;
@@ -205,7 +216,7 @@ impl Server {
     }
 
     /// SIGKILL: the server gets no chance to write, flush or close anything.
-    fn kill(mut self) -> Result<(), Failure> {
+    pub(super) fn kill(mut self) -> Result<(), Failure> {
         self.child.kill().map_err(Failure::io("cannot kill the server"))?;
         self.child.wait().map(drop).map_err(Failure::io("cannot wait for the server"))
     }
