@@ -22,7 +22,10 @@ bank/
   measurements    the speed of replay and the last checkpoints; nothing depends on it
   statistics      what a database that is open tells other processes about itself; nothing depends on it
   creating        there while the database is being created
-  restoring       there while it is being restored
+  restoring       there while it is being restored, or while a standby is made of its primary
+  copied          of a standby that is a copy of a running primary, as long as it lacks log that the copy needs
+  standby         of a directory that is or was a standby's; for people, and for `seawall serve`
+  control         the socket of a server that follows another one
   archiving-off   of a restored database: it does not archive, and no backup of it is taken, until that is allowed
   backups-begun   the last backups that were begun of it, and how far each has come
 ```
@@ -75,6 +78,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Backup: run", "archive/backup/src/run.rs"),
     ("Restore: marker", "storage/engine/src/recovery/restore/marker.rs"),
     ("Restore: archiving off", "storage/engine/src/recovery/archive_mode.rs"),
+    ("Copy of a running database", "storage/engine/src/standby/copied.rs"),
     ("Restore: reserved timeline", "archive/backup/src/reservation.rs"),
     ("Backup: manifest", "archive/backup/src/manifest.rs"),
     ("Backup: progress", "archive/backup/src/progress.rs"),
