@@ -42,13 +42,8 @@ impl Place {
 
     /// As `serve`, of another database of this place.
     pub(crate) fn serve_database(&self, database: &str, more: &[&str]) -> Serving {
-        let Started { mut child, log } = self.start_database(database, more);
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let Ok(answer) = serde_json::from_str::<Value>(&line) else {
-            panic!("{line}{}", std::fs::read_to_string(log).unwrap())
-        };
-        Serving { child, port: answer["port"].as_u64().unwrap().try_into().unwrap(), log }
+        let started = self.start_database(database, more);
+        started.serving().unwrap_or_else(|ended| panic!("{}", std::fs::read_to_string(ended.log).unwrap()))
     }
 
     /// A server that may not answer yet.
@@ -78,6 +73,17 @@ impl Place {
 pub(crate) struct Started {
     pub(crate) child: Child,
     log: PathBuf,
+}
+
+impl Started {
+    /// The server as soon as it answers, or what it was if it ends before.
+    pub(crate) fn serving(mut self) -> Result<Serving, Started> {
+        let mut line = String::new();
+        BufReader::new(self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let Ok(answer) = serde_json::from_str::<Value>(&line) else { return Err(self) };
+        let port = answer["port"].as_u64().unwrap().try_into().unwrap();
+        Ok(Serving { child: self.child, port, log: self.log })
+    }
 }
 
 /// A server that answers.

@@ -1,5 +1,7 @@
 //! Standbys that are made from a running primary, follow each other, and take the primary's place.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -217,5 +219,144 @@ fn a_standby_verifies_the_certificate_of_its_primary() {
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(said.contains(expected), "{settings}: {said}");
     }
+    primary.end();
+}
+
+#[test]
+fn a_standby_of_an_encrypted_database_needs_its_master_key() {
+    let place = Place::new();
+    let key = place.path().join("master.key");
+    std::fs::write(&key, "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f").unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let with_key = ["--master-key-file", key.to_str().unwrap()];
+    let made = place.command(&[&["init", "db", "--encrypt"], &with_key[..]].concat()).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let primary = place.serve(&with_key);
+    rows(
+        &mut primary.client(),
+        "create table t (writer int, number int, text text, primary key (writer, number))",
+    );
+    rows(&mut primary.client(), "insert into t select 1, i, md5(i::text) from generate_series(1, 2000) i");
+    let settings = format!("host=localhost port={} user=postgres slot=sealed", primary.port);
+    let refused = place.command(&["serve", "sealed", "--port", "0", "--follow", &settings]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(9), "{refused:?}");
+    let follows = ["--follow", &settings];
+    let standby = place.serve_database("sealed", &[&with_key[..], &follows].concat());
+    wait_for(&standby, &primary, WRITTEN);
+    assert_eq!(fingerprint(&standby), fingerprint(&primary));
+    standby.end();
+    primary.end();
+}
+
+/// What a network does to the bytes from a primary.
+struct BadNetwork {
+    port: u16,
+    upstream: u16,
+    /// A byte is changed after about so many, and the connection is cut after several times as many. 0: never.
+    change_every: AtomicU64,
+    changed: AtomicU64,
+}
+
+impl BadNetwork {
+    /// Takes connections until the test ends.
+    fn begin(upstream: u16, change_every: u64) -> &'static BadNetwork {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let network: &'static BadNetwork = Box::leak(Box::new(BadNetwork {
+            port: listener.local_addr().unwrap().port(),
+            upstream,
+            change_every: AtomicU64::new(change_every),
+            changed: AtomicU64::new(0),
+        }));
+        std::thread::spawn(move || {
+            for (number, client) in listener.incoming().enumerate() {
+                let (Ok(client), Ok(server)) = (client, TcpStream::connect(("127.0.0.1", network.upstream)))
+                else {
+                    continue;
+                };
+                let (to_server, from_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                std::thread::spawn(move || pass(from_client, to_server, |_| true));
+                let mut random = fastrand::Rng::with_seed(number as u64);
+                let mut has_changed = false;
+                std::thread::spawn(move || {
+                    pass(server, client, |bytes| network.spoil(bytes, &mut random, &mut has_changed));
+                });
+            }
+        });
+        network
+    }
+
+    /// Whether the connection goes on. When the network is good again, none goes on that has had a changed byte.
+    fn spoil(&self, bytes: &mut [u8], random: &mut fastrand::Rng, has_changed: &mut bool) -> bool {
+        let change_every = self.change_every.load(Ordering::SeqCst);
+        if change_every == 0 {
+            return !*has_changed;
+        }
+        if random.u64(..change_every) > bytes.len() as u64 {
+            return true;
+        }
+        let at = random.usize(..bytes.len());
+        bytes[at] ^= 1 << random.u32(..8);
+        *has_changed = true;
+        self.changed.fetch_add(1, Ordering::SeqCst);
+        random.u32(..4) > 0
+    }
+}
+
+/// Passes bytes on until one side ends or `spoil` says so; in pieces of odd sizes.
+fn pass(mut from: TcpStream, mut to: TcpStream, mut spoil: impl FnMut(&mut [u8]) -> bool) {
+    let mut buffer = vec![0; 30_011];
+    while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+        if !spoil(&mut buffer[..bytes]) || to.write_all(&buffer[..bytes]).is_err() {
+            break;
+        }
+    }
+    from.shutdown(Shutdown::Both).unwrap_or_default();
+    to.shutdown(Shutdown::Both).unwrap_or_default();
+}
+
+/// A network that changes bytes and cuts connections makes a standby late, and never wrong.
+#[test]
+fn a_standby_behind_a_bad_network_becomes_equal() {
+    let place = Place::new();
+    let primary = place.serve(&[]);
+    rows(
+        &mut primary.client(),
+        "create table t (writer int, number int, text text, primary key (writer, number))",
+    );
+    rows(
+        &mut primary.client(),
+        "insert into t select -1, i, repeat(md5(i::text), 20) from generate_series(1, 4000) i",
+    );
+    // A copy of about 3 MB: some attempts fail, one comes through.
+    let network = BadNetwork::begin(primary.port, 6_000_000);
+    let settings = format!("host=127.0.0.1 port={} user=postgres slot=bad sslmode=disable", network.port);
+    let arguments = ["--follow", &settings[..]];
+    let mut attempts = 0;
+    let standby = loop {
+        attempts += 1;
+        // The last attempts go through whatever has come of those before.
+        if attempts > 10 {
+            network.change_every.store(0, Ordering::SeqCst);
+        }
+        match place.start_database("bad", &arguments).serving() {
+            Ok(serving) => break serving,
+            Err(mut ended) => assert!(!ended.child.wait().unwrap().success()),
+        }
+    };
+    network.change_every.store(200_000, Ordering::SeqCst);
+    let (acknowledged, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (acknowledged, is_over, port) = (&acknowledged, &is_over, primary.port);
+            scope.spawn(move || write(port, writer, acknowledged, is_over));
+        }
+        let before = network.changed.load(Ordering::SeqCst);
+        wait_until("bytes are changed", || network.changed.load(Ordering::SeqCst) > before + 3);
+        is_over.store(true, Ordering::SeqCst);
+    });
+    network.change_every.store(0, Ordering::SeqCst);
+    wait_for(&standby, &primary, WRITTEN);
+    assert_eq!(fingerprint(&standby), fingerprint(&primary));
+    standby.end();
     primary.end();
 }

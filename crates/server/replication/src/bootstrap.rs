@@ -74,7 +74,7 @@ pub fn bootstrap(
     let mut client = Client::log_in(wire, settings)?;
     ensure_slot(&mut client, &settings.slot)?;
     client.begin_stream(&format!("SEAWALL_COPY SLOT \"{}\"", settings.slot))?;
-    let mut copy = Copy { environment, options, state: State::Empty, bytes: 0 };
+    let mut copy = Copy { environment, options, state: State::Empty, rows: 0, bytes: 0 };
     let mut silent = Duration::ZERO;
     loop {
         let limit = Duration::from_secs(1);
@@ -99,7 +99,8 @@ struct Copy<'a> {
     environment: &'a Environment,
     options: &'a Options,
     state: State,
-    /// Bytes of rows.
+    rows: u64,
+    /// Bytes of these.
     bytes: u64,
 }
 
@@ -137,11 +138,15 @@ impl Copy<'_> {
                 for row in rows {
                     let (key, value) = row?;
                     restore.push(key, value)?;
+                    self.rows += 1;
                     self.bytes += (key.len() + value.len()) as u64;
                 }
                 State::Rows(restore)
             }
-            (State::Rows(restore), FromPrimary::End(end)) => {
+            (State::Rows(restore), FromPrimary::End(end, rows)) => {
+                if rows != self.rows {
+                    return Err(BootstrapError::CutShort);
+                }
                 self.state = State::Rows(restore);
                 return Ok(Some(end));
             }

@@ -5,7 +5,8 @@
 //!   standby:                Restore::begin --> begin_log --> push .. --> finish_copy --> follows from the redo point on
 //! ```
 //! The slot is there before the checkpoint, so no row that is loaded from then on leaves the log, and no log from the redo point on is
-//! removed. Integers are big-endian; a length of `u32::MAX` stands for nothing.
+//! removed. Integers are big-endian; a length of `u32::MAX` stands for nothing. Each message ends with the CRC-32C of the bytes before: rows
+//! have no checksum of their own on the way.
 //!
 //! | byte | fields                                                                                                     |
 //! |------|------------------------------------------------------------------------------------------------------------|
@@ -13,8 +14,9 @@
 //! | `h`  | bytes of the segment that the redo point is in, from its beginning on; several messages                    |
 //! | `r`  | rows in the order of their keys: key 4 + n, value 4 + n                                                     |
 //! | `k`  | the primary lives                                                                                          |
-//! | `e`  | the log that the copy needs ends here 8, next storage 8, time 8                                             |
+//! | `e`  | the log that the copy needs ends here 8, next storage 8, time 8, number of rows 8                           |
 
+use seawall_codec::checksum::crc32c;
 use seawall_engine::{
     Backup, BackupBase, BackupEnd, BackupItem, Database, Error, SegmentName, TimelineHistory,
 };
@@ -30,7 +32,16 @@ const RANGE_BYTES: u64 = 256 << 10;
 const NOTHING: u32 = u32::MAX;
 
 /// A message that says that the primary lives.
-pub const ALIVE: &[u8] = b"k";
+pub fn alive() -> Vec<u8> {
+    let mut out = vec![b'k'];
+    seal(&mut out);
+    out
+}
+
+fn seal(out: &mut Vec<u8>) {
+    let checksum = crc32c(out);
+    out.extend_from_slice(&checksum.to_be_bytes());
+}
 
 /// What a primary says.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,8 +54,8 @@ pub enum FromPrimary<'m> {
     Rows(Rows<'m>),
     /// It lives.
     Alive,
-    /// The copy has all rows.
-    End(BackupEnd),
+    /// The copy has all rows, and how many these are.
+    End(BackupEnd, u64),
 }
 
 /// Rows of a message.
@@ -83,18 +94,25 @@ impl FromPrimary<'_> {
     /// # Errors
     /// `CopyMessageError`.
     pub fn parse(body: &[u8]) -> Result<FromPrimary<'_>, CopyMessageError> {
-        let (kind, rest) = body.split_first().ok_or(CopyMessageError("it is empty"))?;
+        let (message, checksum) = body.split_last_chunk().ok_or(CopyMessageError("it is cut short"))?;
+        if crc32c(message) != u32::from_be_bytes(*checksum) {
+            return Err(CopyMessageError("its checksum is wrong"));
+        }
+        let (kind, rest) = message.split_first().ok_or(CopyMessageError("it is empty"))?;
         let mut fields = Fields(rest);
         let parsed = match kind {
             b'b' => fields.base()?,
             b'h' => return Ok(FromPrimary::Head(rest)),
             b'r' => return Ok(FromPrimary::Rows(Rows(rest))),
             b'k' => FromPrimary::Alive,
-            b'e' => FromPrimary::End(BackupEnd {
-                end: Lsn::new(fields.number()?),
-                next_table: TableId::new(fields.number()?),
-                time_micros: fields.number()?.cast_signed(),
-            }),
+            b'e' => {
+                let end = BackupEnd {
+                    end: Lsn::new(fields.number()?),
+                    next_table: TableId::new(fields.number()?),
+                    time_micros: fields.number()?.cast_signed(),
+                };
+                FromPrimary::End(end, fields.number()?)
+            }
             _ => return Err(CopyMessageError("its kind is not known")),
         };
         if fields.0.is_empty() { Ok(parsed) } else { Err(CopyMessageError("it has more than its fields")) }
@@ -204,6 +222,8 @@ pub struct CopySender {
     backup: Backup,
     history: TimelineHistory,
     next: Next,
+    /// Rows so far.
+    rows: u64,
 }
 
 #[derive(Debug)]
@@ -228,10 +248,10 @@ impl CopySender {
         let redo_point = backup.base().redo_point;
         let timeline = current_history(database)?.timeline_at(redo_point);
         let history = database.log().timeline_history(timeline)?;
-        Ok(CopySender { backup, history, next: Next::Base })
+        Ok(CopySender { backup, history, next: Next::Base, rows: 0 })
     }
 
-    /// Puts the next message; `false`: there is none.
+    /// Puts the next message into `out`, which is empty; `false`: there is none.
     ///
     /// # Errors
     /// Damage met on the way; `LogHoldLost`; `Stopped`, `Closed`.
@@ -256,17 +276,20 @@ impl CopySender {
                     put_bytes(out, key);
                     put_bytes(out, value);
                     index += 1;
+                    self.rows += 1;
                 }
                 let has_more = index < self.backup.system_rows().len();
                 if has_more { Next::System(index) } else { Next::Range(self.backup.first_key()) }
             }
             Next::Range(from) => {
                 out.push(b'r');
+                let rows = &mut self.rows;
                 let range = self.backup.read_range(&from, RANGE_BYTES, &mut |item| {
                     // Without a parent there is nothing to keep.
                     if let BackupItem::Row { key, value } = item {
                         put_bytes(out, key);
                         put_bytes(out, value);
+                        *rows += 1;
                     }
                 })?;
                 range.next.map_or(Next::End, Next::Range)
@@ -274,13 +297,15 @@ impl CopySender {
             Next::End => {
                 let end = self.backup.finish()?;
                 out.push(b'e');
-                for number in [end.end.get(), end.next_table.get(), end.time_micros.cast_unsigned()] {
+                let time = end.time_micros.cast_unsigned();
+                for number in [end.end.get(), end.next_table.get(), time, self.rows] {
                     out.extend_from_slice(&number.to_be_bytes());
                 }
                 Next::Nothing
             }
             Next::Nothing => return Ok(false),
         };
+        seal(out);
         Ok(true)
     }
 
@@ -305,6 +330,13 @@ mod tests {
     use seawall_types::TimelineMark;
 
     use super::*;
+
+    /// Reads a message with the checksum that it should have.
+    fn parse<T>(message: &[u8], take: impl FnOnce(FromPrimary<'_>) -> T) -> Result<T, CopyMessageError> {
+        let mut sealed = message.to_vec();
+        seal(&mut sealed);
+        FromPrimary::parse(&sealed).map(take)
+    }
 
     fn base(keys: Option<Vec<u8>>) -> (BackupBase, TimelineHistory) {
         let timeline = TimelineId::new(3).unwrap();
@@ -332,12 +364,12 @@ mod tests {
             let (base, history) = base(keys);
             let mut out = Vec::new();
             put_base(&mut out, &base, &history);
-            assert_eq!(FromPrimary::parse(&out), Ok(FromPrimary::Base(Box::new(base), history)));
+            assert_eq!(parse(&out, |found| found == FromPrimary::Base(Box::new(base), history)), Ok(true));
             for length in 0..out.len() {
-                FromPrimary::parse(&out[..length]).unwrap_err();
+                parse(&out[..length], |_| ()).unwrap_err();
             }
             out.push(0);
-            FromPrimary::parse(&out).unwrap_err();
+            parse(&out, |_| ()).unwrap_err();
         }
     }
 
@@ -355,9 +387,12 @@ mod tests {
                 changed[at] = u8::try_from(random.below(256)).unwrap();
             }
             changed[0] = b"behrk"[usize::try_from(random.below(5)).unwrap()];
-            if let Ok(FromPrimary::Rows(rows)) = FromPrimary::parse(&changed) {
-                assert!(rows.count() <= changed.len());
-            }
+            assert!(FromPrimary::parse(&changed).is_err(), "seed {seed}");
+            let count = |found: FromPrimary<'_>| match found {
+                FromPrimary::Rows(rows) => rows.count(),
+                _ => 0,
+            };
+            assert!(parse(&changed, count).unwrap_or(0) <= changed.len());
         }
     }
 
@@ -368,14 +403,16 @@ mod tests {
             put_bytes(&mut out, key);
             put_bytes(&mut out, value);
         }
-        let Ok(FromPrimary::Rows(rows)) = FromPrimary::parse(&out) else { panic!("no rows") };
-        let found: Vec<_> = rows.map(Result::unwrap).collect();
-        assert_eq!(found, [(&b"k"[..], &b"value"[..]), (b"", b"")]);
-        let Ok(FromPrimary::Rows(rows)) = FromPrimary::parse(&out[..out.len() - 1]) else {
-            panic!("no rows")
+        let rows = |found: FromPrimary<'_>| {
+            let FromPrimary::Rows(rows) = found else { panic!("no rows") };
+            rows.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec()))).collect::<Vec<_>>()
         };
-        assert!(rows.last().unwrap().is_err());
-        FromPrimary::parse(b"").unwrap_err();
-        FromPrimary::parse(b"x").unwrap_err();
+        let found = parse(&out, rows).unwrap();
+        assert_eq!(found, [Ok((b"k".to_vec(), b"value".to_vec())), Ok((Vec::new(), Vec::new()))]);
+        let cut_short = parse(&out[..out.len() - 1], rows).unwrap();
+        assert!(cut_short.last().unwrap().is_err());
+        parse(b"", |_| ()).unwrap_err();
+        parse(b"x", |_| ()).unwrap_err();
+        assert!(FromPrimary::parse(&alive()).is_ok());
     }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use seawall_engine::{Database, Error};
-use seawall_replication::copy::{ALIVE, CopySender};
+use seawall_replication::copy::{CopySender, alive};
 
 use super::{End, ReplicationConnection, of_engine, of_slot};
 
@@ -73,7 +73,7 @@ impl ReplicationConnection {
                 match answer.recv_timeout(KEEP_ALIVE) {
                     Ok(begun) => return Ok(begun?),
                     Err(RecvTimeoutError::Timeout) => {
-                        self.transport.output.copy_data(ALIVE);
+                        self.transport.output.copy_data(&alive());
                         self.flush()?;
                         self.check_goes_on()?;
                     }
