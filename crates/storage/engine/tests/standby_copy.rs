@@ -30,6 +30,60 @@ fn write(database: &Database, random: &mut SeededRandom) {
     database.put(&table, random.below(300).to_be_bytes(), random.bytes(length)).unwrap();
 }
 
+/// What changes the catalog, storages and transactions in doubt while a copy is made.
+fn disturb(database: &Database, random: &mut SeededRandom) {
+    let name = format!("d{}", random.below(3));
+    let gid = format!("gid {}", random.below(4));
+    let is_there = database.table(&name).is_ok();
+    let is_prepared = || database.two_phase().in_doubt().unwrap().iter().any(|prepared| prepared.gid == gid);
+    match random.below(6) {
+        0 if is_there => {
+            database.tables().drop(&name).unwrap();
+        }
+        1 if is_there => {
+            database.tables().truncate(&name).unwrap();
+        }
+        2 if !is_there => {
+            let mut load = database.tables().bulk_load(&name).unwrap();
+            for row in 0..random.below(300) {
+                load.add(row.to_be_bytes(), random.bytes(200)).unwrap();
+            }
+            load.finish().unwrap();
+        }
+        3 if !is_prepared() => {
+            let table = database.open_or_create_table("doubtful").unwrap();
+            let mut transaction = database.begin();
+            transaction.put(&table, gid.as_bytes(), random.bytes(50)).unwrap();
+            transaction.prepare(&gid).unwrap();
+        }
+        4 if is_prepared() => {
+            database.two_phase().commit(&gid).unwrap();
+        }
+        5 if is_prepared() => {
+            database.two_phase().rollback(&gid).unwrap();
+        }
+        _ => {
+            let table = database.open_or_create_table(&name).unwrap();
+            database.put(&table, random.below(50).to_be_bytes(), random.bytes(100)).unwrap();
+        }
+    }
+}
+
+/// All rows of all tables, and what is in doubt.
+fn everything(database: &Database) -> Vec<(String, Rows)> {
+    let snapshot = database.snapshot();
+    let mut found = Vec::new();
+    for name in ["t", "d0", "d1", "d2", "doubtful"] {
+        let Ok(table) = snapshot.table(name) else { continue };
+        let rows = snapshot.range::<&[u8]>(&table, ..);
+        let rows = rows.map(|row| row.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap());
+        found.push((name.to_owned(), rows.collect()));
+    }
+    let in_doubt = database.two_phase().in_doubt().unwrap();
+    found.extend(in_doubt.into_iter().map(|prepared| (prepared.gid, Rows::new())));
+    found
+}
+
 fn slot() -> HoldOptions {
     HoldOptions { kind: HoldKind::Standby, lifetime: HoldLifetime::Permanent, ..HoldOptions::default() }
 }
@@ -76,6 +130,7 @@ fn copy(
     while let Some(from) = next {
         for _row in 0..3 {
             write(primary, random);
+            disturb(primary, random);
         }
         if random.below(4) == 0 {
             primary.checkpoint()?;
@@ -119,6 +174,7 @@ fn a_copy_of_a_primary_that_goes_on_becomes_a_standby() {
         let primary = primary();
         for _row in 0..400 {
             write(&primary, &mut random);
+            disturb(&primary, &mut random);
         }
         let disk = SimulatedDisk::new(seed);
         let end = copy(&primary, &disk, &mut random, "copy").unwrap();
@@ -133,6 +189,7 @@ fn a_copy_of_a_primary_that_goes_on_becomes_a_standby() {
         assert_eq!(standby.standby().unwrap().copied_until(), None);
         for _row in 0..50 {
             write(&primary, &mut random);
+            disturb(&primary, &mut random);
         }
         // The standby's own checkpoints, and a restart.
         receive(&primary, &standby).unwrap();
@@ -141,7 +198,7 @@ fn a_copy_of_a_primary_that_goes_on_becomes_a_standby() {
         disk.crash();
         let standby = follow(&left, &small_options());
         receive(&primary, &standby).unwrap();
-        assert_eq!(rows(&standby), rows(&primary), "seed {seed}");
+        assert_eq!(everything(&standby), everything(&primary), "seed {seed}");
         standby.standby().unwrap().promote("test").unwrap();
         write(&standby, &mut random);
         standby.check(&mut |damage| panic!("seed {seed}: {damage}")).unwrap();
@@ -180,7 +237,7 @@ fn a_copy_that_is_cut_short_is_made_anew() {
         };
         receive(&primary, &standby).unwrap();
         assert_eq!(standby.standby().unwrap().copied_until(), None);
-        assert_eq!(rows(&standby), rows(&primary), "{call}");
+        assert_eq!(everything(&standby), everything(&primary), "{call}");
         if !has_crashed {
             return;
         }
@@ -231,7 +288,7 @@ fn a_standby_follows_another_one_that_was_promoted() {
         second.standby().unwrap().follow_timeline(&history).unwrap();
         receive(&first, &second).unwrap();
         assert_eq!(second.log().timeline(), TimelineId::new(2).unwrap());
-        assert_eq!(rows(&second), rows(&first), "seed {seed}");
+        assert_eq!(everything(&second), everything(&first), "seed {seed}");
         drop(before);
         assert!(hold.position() <= fork);
         assert!(first.log().find_hold("second").is_ok());
