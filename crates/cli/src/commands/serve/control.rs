@@ -3,7 +3,7 @@
 //! A line each way: `promote`, and `promoted TIMELINE` or `failed WHY`. The socket is for the user that serves the directory, and for root.
 //! Its path is reached through the directory's descriptor: a path of a socket has at most 107 bytes.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_io::{Disk, OsDisk};
 use seawall_sql::session::SqlDatabase;
 
 const NAME: &str = "control";
@@ -30,7 +31,7 @@ struct Reached {
 }
 
 fn reach(directory: &Path) -> io::Result<Reached> {
-    let directory = File::open(directory)?;
+    let directory = OpenOptions::new().read(true).open(directory)?;
     let path = PathBuf::from(format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd()));
     Ok(Reached { _directory: directory, path })
 }
@@ -38,7 +39,7 @@ fn reach(directory: &Path) -> io::Result<Reached> {
 /// Listens until the process ends. Whoever has the directory's lock may replace a socket that a killed process has left.
 pub(super) fn listen(directory: &Path, sql: Arc<SqlDatabase>) -> io::Result<()> {
     let reached = reach(directory)?;
-    match std::fs::remove_file(&reached.path) {
+    match OsDisk::new(directory).remove(NAME) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
@@ -62,9 +63,7 @@ pub(super) fn listen(directory: &Path, sql: Arc<SqlDatabase>) -> io::Result<()> 
 
 /// Nobody listens any more. A failure leaves a socket that nobody answers.
 pub(super) fn remove(directory: &Path) {
-    if let Ok(reached) = reach(directory) {
-        std::fs::remove_file(&reached.path).unwrap_or_default();
-    }
+    OsDisk::new(directory).remove(NAME).unwrap_or_default();
 }
 
 fn answer(mut stream: UnixStream, sql: &SqlDatabase) -> io::Result<()> {
