@@ -67,6 +67,24 @@ fn a_standby_follows_serves_reads_and_takes_the_primarys_place() {
     assert_eq!(standby.sql("show transaction_read_only"), "on");
     refuses_writes(&standby);
 
+    // What is applied can be held back, and is still received.
+    assert_eq!(
+        standby.sql("select pg_is_wal_replay_paused(), pg_get_wal_replay_pause_state()"),
+        "f|not paused"
+    );
+    standby.sql("select pg_wal_replay_pause()");
+    assert_eq!(standby.sql("select pg_is_wal_replay_paused(), pg_get_wal_replay_pause_state()"), "t|paused");
+    primary.sql("create table later (a int)");
+    let end = primary.sql("select pg_current_wal_lsn()");
+    let received = format!("select count(*) from pg_stat_replication where flush_lsn >= '{end}'");
+    wait_until("the standby has received everything", || primary.sql(&received) == "1");
+    assert_eq!(standby.sql("select to_regclass('later') is null"), "t");
+    standby.sql("select pg_wal_replay_resume()");
+    wait_until("the standby applies", || standby.sql("select to_regclass('later') is null") == "f");
+    let refused =
+        primary.program("psql").unwrap().args(["-X", "-c", "select pg_wal_replay_pause()"]).output();
+    assert!(both(&refused.unwrap()).contains("recovery is not in progress"));
+
     // The primary is gone at once, and what the standby has acknowledged is not.
     let expected = rows(&primary);
     let Primary { mut served, sql } = primary;

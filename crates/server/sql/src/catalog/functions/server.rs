@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_engine::Database;
+use seawall_engine::{Database, Standby};
 use seawall_types::Lsn;
 use seawall_values::functions::Call;
 use seawall_values::{Datum, Oid, Record, SqlError, SqlResult, SqlState, oid};
@@ -13,6 +13,7 @@ use super::super::names::{namespace_name, role_name, unknown_role};
 use super::super::source::{EngineTotals, Source};
 use super::{Table, boolean, integer, nothing, object, text};
 use crate::schema::Definition;
+use crate::session::not_in_recovery;
 
 pub(super) const TABLE: Table = &[
     ("pgsql_version", version),
@@ -39,7 +40,25 @@ pub(super) const TABLE: Table = &[
     ("pg_last_wal_receive_lsn", |source, _| followed(source, |database| database.log().flushed())),
     ("pg_last_wal_replay_lsn", |source, _| followed(source, |database| database.snapshot().lsn())),
     ("pg_promote", promote),
-    ("pg_is_wal_replay_paused", |_, _| Ok(Datum::Bool(false))),
+    ("pg_wal_replay_pause", |source, _| {
+        let paused =
+            on_standby(source, "pg_wal_replay_pause", Asks::Superuser, |standby| standby.pause_applying());
+        paused.map(|()| Datum::text(""))
+    }),
+    ("pg_wal_replay_resume", |source, _| {
+        let resumed =
+            on_standby(source, "pg_wal_replay_resume", Asks::Superuser, |standby| standby.resume_applying());
+        resumed.map(|()| Datum::text(""))
+    }),
+    ("pg_is_wal_replay_paused", |source, _| {
+        let name = "pg_is_wal_replay_paused";
+        on_standby(source, name, Asks::Anybody, is_paused).map(Datum::Bool)
+    }),
+    ("pg_get_wal_replay_pause_state", |source, _| {
+        let name = "pg_get_wal_replay_pause_state";
+        let is_paused = on_standby(source, name, Asks::Anybody, is_paused)?;
+        Ok(Datum::text(if is_paused { "paused" } else { "not paused" }))
+    }),
     ("inet_client_addr", |source, _| Ok(addresses(source).0)),
     ("inet_client_port", |source, _| Ok(addresses(source).1)),
     ("inet_server_addr", |source, _| Ok(addresses(source).2)),
@@ -97,6 +116,36 @@ fn written(source: &mut dyn Source, position: fn(&EngineTotals) -> u64) -> SqlRe
 fn followed(source: &mut dyn Source, position: fn(&Database) -> Lsn) -> SqlResult<Datum> {
     let replication = source.replication().filter(|replication| replication.database().standby().is_some());
     Ok(replication.map_or(Datum::Null, |found| Datum::Unsigned8(position(found.database()).get())))
+}
+
+/// Who may call a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Superuser,
+    Anybody,
+}
+
+/// What only a standby can do.
+///
+/// # Errors
+/// `55000`: the server is not a standby; `42501`.
+fn on_standby<T>(
+    source: &mut dyn Source,
+    function: &str,
+    asks: Asks,
+    act: impl FnOnce(Standby<'_>) -> T,
+) -> SqlResult<T> {
+    if asks == Asks::Superuser && !source.asker().is_superuser {
+        let message = format!("permission denied for function {function}");
+        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+    }
+    let replication = source.replication();
+    let standby = replication.as_ref().and_then(|replication| replication.database().standby());
+    standby.map(act).ok_or_else(not_in_recovery)
+}
+
+fn is_paused(standby: Standby<'_>) -> bool {
+    standby.statistics().is_ok_and(|statistics| statistics.paused)
 }
 
 fn promote(source: &mut dyn Source, _call: &Call<'_>) -> SqlResult<Datum> {
