@@ -71,6 +71,21 @@ pub(crate) struct Serve {
     /// Bytes of a message of a client, at most. Default 256MiB.
     #[arg(long, value_name = "SIZE")]
     message_max: Option<String>,
+    /// Memory of all statements, and of what sessions keep, at most. Default 1GiB.
+    #[arg(long, value_name = "SIZE")]
+    statement_memory_total: Option<String>,
+    /// Whether to analyze tables of which many rows have changed, on or off. Default on.
+    #[arg(long, value_name = "SWITCH")]
+    autovacuum: Option<String>,
+    /// How often to look for such tables. Default 1m.
+    #[arg(long, value_name = "TIME")]
+    autovacuum_naptime: Option<String>,
+    /// More rows than so many must have changed since the last ANALYZE. Default 50.
+    #[arg(long, value_name = "ROWS")]
+    autovacuum_analyze_threshold: Option<String>,
+    /// And this share of the rows that there were. Default 0.1.
+    #[arg(long, value_name = "SHARE")]
+    autovacuum_analyze_scale_factor: Option<String>,
     /// Whether to log connections and their ends, on or off. Default off.
     #[arg(long, value_name = "SWITCH")]
     log_connections: Option<String>,
@@ -105,6 +120,11 @@ impl Serve {
             ("server.write_timeout", &self.write_timeout),
             ("server.client_check_interval", &self.client_check_interval),
             ("server.message_max", &self.message_max),
+            ("server.statement_memory_total", &self.statement_memory_total),
+            ("server.autovacuum", &self.autovacuum),
+            ("server.autovacuum_naptime", &self.autovacuum_naptime),
+            ("server.autovacuum_analyze_threshold", &self.autovacuum_analyze_threshold),
+            ("server.autovacuum_analyze_scale_factor", &self.autovacuum_analyze_scale_factor),
             ("server.log_connections", &self.log_connections),
             ("server.http_listen", &self.http_listen),
         ];

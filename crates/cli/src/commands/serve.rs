@@ -6,6 +6,7 @@ mod standby;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use seawall::{ArchiveOptions, DatabaseDirectory, OpenMode, Options};
 use seawall_archive::{Packing, Repository};
@@ -16,7 +17,7 @@ use seawall_server::{
     AccessRule, Configuration, Ended, Server, Shutdown, Statements, TlsFiles, default_rules,
 };
 use seawall_settings::Settings;
-use seawall_sql::session::SqlDatabase;
+use seawall_sql::session::{AnalyzeThread, AutomaticAnalyze, DatabaseSettings, SqlDatabase};
 use serde_json::json;
 
 use super::{options, repository};
@@ -37,9 +38,10 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
     let server = Server::start(&configuration)?;
     let opened = Arc::new(OnceLock::new());
     let following = Arc::new(OnceLock::new());
+    let analyzing = Arc::new(OnceLock::new());
     let open = {
         let (directory, opened) = (serve.dir.clone(), Arc::clone(&opened));
-        let following = Arc::clone(&following);
+        let (following, analyzing) = (Arc::clone(&following), Arc::clone(&analyzing));
         move |progress: seawall_server::Progress| {
             let engine = match &upstream {
                 None => DatabaseDirectory::at(&directory).open(options, |step| progress.tell(step))?,
@@ -53,6 +55,8 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
                 control::listen(&directory, Arc::clone(&sql))
                     .map_err(Failure::io("cannot make the socket `control`"))?;
             }
+            let thread = AnalyzeThread::start(&sql).map_err(Failure::io("cannot start a thread"))?;
+            analyzing.get_or_init(|| thread);
             Ok::<Arc<dyn Statements>, Failure>(Arc::new(sql))
         }
     };
@@ -68,6 +72,7 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
                 control::remove(&directory);
             }
             following.get().into_iter().for_each(Follower::end);
+            analyzing.get().into_iter().for_each(AnalyzeThread::end);
             opened.get().map_or(Ok(()), |sql| Ok(sql.engine.clone().close()?))
         }
     };
@@ -151,11 +156,41 @@ fn configuration(settings: &Settings) -> Result<Configuration, Failure> {
         write_timeout: time("server.write_timeout"),
         client_check_interval: Some(time("server.client_check_interval")).filter(|time| !time.is_zero()),
         message_bytes_max: usize::try_from(message_max).unwrap_or(usize::MAX),
+        database: database_settings(settings)?,
         logs_connections: is_on("server.log_connections"),
         http_listen: http_listen.transpose()?,
     })
 }
 
+/// What sessions share.
+fn database_settings(settings: &Settings) -> Result<DatabaseSettings, Failure> {
+    let refused = |path: &str, expected: &str| {
+        Failure::Usage(format!("{}: {path}: expected {expected}", settings.origin(path)))
+    };
+    let memory = settings.bytes("server.statement_memory_total").unwrap_or_default();
+    if memory < STATEMENT_MEMORY_MIN {
+        return Err(refused("server.statement_memory_total", "at least 16MiB"));
+    }
+    let pause = settings.time("server.autovacuum_naptime").unwrap_or_default();
+    if pause < Duration::from_secs(1) {
+        return Err(refused("server.autovacuum_naptime", "at least 1s"));
+    }
+    let path = "server.autovacuum_analyze_scale_factor";
+    let scale_factor = settings.text(path).and_then(|text| text.parse::<f64>().ok());
+    let scale_factor = scale_factor.filter(|share| (0.0..=100.0).contains(share));
+    Ok(DatabaseSettings {
+        statement_memory_total: usize::try_from(memory).unwrap_or(usize::MAX),
+        automatic_analyze: AutomaticAnalyze {
+            is_on: settings.text("server.autovacuum") == Some("on"),
+            pause,
+            threshold: settings.require("server.autovacuum_analyze_threshold"),
+            scale_factor: scale_factor.ok_or_else(|| refused(path, "a number from 0 to 100, such as 0.1"))?,
+        },
+    })
+}
+
+/// With less, not even statements that keep little could run side by side.
+const STATEMENT_MEMORY_MIN: u64 = 16 << 20;
 /// The protocol's own limit.
 const MESSAGE_BYTES_MAX: u64 = (1 << 30) - 1;
 
@@ -206,6 +241,14 @@ mod tests {
     fn mistakes_are_named_with_their_place() {
         for (text, expected) in [
             ("access = [\"local all\"]", "the file, line 2: server.access: \"local all\": expected `local"),
+            (
+                "statement_memory_total = \"1MiB\"",
+                "the file, line 2: server.statement_memory_total: expected at least 16MiB",
+            ),
+            (
+                "autovacuum_analyze_scale_factor = \"all\"",
+                "the file, line 2: server.autovacuum_analyze_scale_factor: expected a number from 0 to 100",
+            ),
             ("tls_key = \"/k\"", "the file, line 2: server.tls_key: set server.tls_certificate, too"),
             ("http_listen = \"9187\"", "the file, line 2: server.http_listen: \"9187\": expected an address"),
             (

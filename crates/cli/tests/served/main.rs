@@ -14,6 +14,7 @@ mod hostile;
 mod installed;
 mod kill_pgbench;
 mod kill_two_phase;
+mod memory;
 #[path = "../common/own_mounts.rs"]
 mod own_mounts;
 mod process;

@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use seawall_sql::session::DatabaseSettings;
+
 use crate::access::{AccessRule, default_rules};
 use crate::tls::TlsFiles;
 
@@ -34,6 +36,8 @@ pub struct Configuration {
     pub client_check_interval: Option<Duration>,
     /// Bytes of a message, at most. Takes effect at a reload.
     pub message_bytes_max: usize,
+    /// What sessions share. Takes effect at a reload.
+    pub database: DatabaseSettings,
     /// Whether connections and their ends are logged. Takes effect at a reload.
     pub logs_connections: bool,
     /// Where metrics and health are served by HTTP; none: nowhere.
@@ -55,6 +59,7 @@ impl Default for Configuration {
             write_timeout: Duration::from_secs(60),
             client_check_interval: Some(Duration::from_secs(1)),
             message_bytes_max: 256 << 20,
+            database: DatabaseSettings::default(),
             logs_connections: false,
             http_listen: None,
         }
@@ -144,6 +149,7 @@ impl Configuration {
             authentication_timeout: _,
             write_timeout: _,
             message_bytes_max: _,
+            database: _,
             logs_connections: _,
         } = self;
         [

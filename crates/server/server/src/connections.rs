@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering}
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seawall_sql::session::Waker;
+use seawall_sql::session::{ANALYZE_PROCESS_ID, Waker};
 use seawall_values::{SqlError, SqlResult, SqlState};
 use tokio::sync::Notify;
 
@@ -262,7 +262,7 @@ impl Connections {
         }
         let process_id = loop {
             let next = self.next_process_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
-            if next != 0 && !entries.contains_key(&next) {
+            if next != 0 && next != ANALYZE_PROCESS_ID && !entries.contains_key(&next) {
                 break next;
             }
         };

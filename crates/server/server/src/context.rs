@@ -12,6 +12,7 @@ use seawall_engine::RecoveryProgress;
 use seawall_io::{Clock, OsRandom, Random, SystemClock};
 use seawall_replication::Replication;
 use seawall_sql::password::{HASH_BYTES, Hash};
+use seawall_sql::session::DatabaseSettings;
 use seawall_values::{SqlError, SqlResult, SqlState};
 use tokio::runtime::Handle;
 
@@ -37,6 +38,7 @@ pub(crate) struct Reloaded {
     pub(crate) authentication_timeout: Duration,
     pub(crate) write_timeout: Duration,
     pub(crate) message_bytes_max: usize,
+    pub(crate) database: DatabaseSettings,
     pub(crate) logs_connections: bool,
 }
 
@@ -48,6 +50,7 @@ impl Reloaded {
             authentication_timeout: configuration.authentication_timeout,
             write_timeout: configuration.write_timeout,
             message_bytes_max: configuration.message_bytes_max,
+            database: configuration.database.clone(),
             logs_connections: configuration.logs_connections,
         })
     }
@@ -115,6 +118,9 @@ impl Context {
     }
 
     pub(crate) fn reload(&self, reloaded: Reloaded) {
+        if let Some(database) = self.database.get() {
+            database.configure(&reloaded.database);
+        }
         *self.reloaded.write() = Arc::new(reloaded);
     }
 
@@ -128,6 +134,7 @@ impl Context {
 
     /// The database is open.
     pub(crate) fn serve(&self, database: Arc<dyn Statements>) {
+        database.configure(&self.reloaded().database);
         if self.database.set(database).is_ok() {
             *self.recovery.lock() = None;
             self.phase.fetch_max(1, Ordering::SeqCst);

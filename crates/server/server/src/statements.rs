@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use seawall_replication::Replication;
 use seawall_sql::session::{
-    Executed, Field, Login, Session, Sink, SqlDatabase, StatementDescription, Timeouts, TransactionStatus,
-    Waker,
+    DatabaseSettings, Executed, Field, Login, Session, Sink, SqlDatabase, StatementDescription, Timeouts,
+    TransactionStatus, Waker,
 };
 use seawall_values::{Oid, SqlResult};
 
@@ -42,6 +42,9 @@ pub trait Statements: Send + Sync + fmt::Debug {
     fn replication(&self) -> Option<Arc<Replication>> {
         None
     }
+
+    /// Takes over what an operator has set for all sessions.
+    fn configure(&self, _settings: &DatabaseSettings) {}
 
     /// The engine's statistics as OpenMetrics text.
     fn open_metrics(&self) -> String;
@@ -95,6 +98,10 @@ impl Statements for Arc<SqlDatabase> {
 
     fn replication(&self) -> Option<Arc<Replication>> {
         Some(Arc::clone(&self.replication))
+    }
+
+    fn configure(&self, settings: &DatabaseSettings) {
+        SqlDatabase::configure(self, settings);
     }
 
     fn open_metrics(&self) -> String {

@@ -50,8 +50,8 @@ pub use context::Environment;
 pub(crate) use context::{Context, cancelled};
 pub use explain::{ExplainOptions, explain, explain_json};
 pub(crate) use groups::Groups;
-pub use memory::Limits;
-pub(crate) use memory::values_bytes;
+pub use memory::{Limits, MemoryBudget};
+pub(crate) use memory::{Reservation, values_bytes};
 pub use plan::Plan;
 pub(crate) use spill::KeptRows;
 pub use storage::{
@@ -165,6 +165,7 @@ impl Execution {
     /// Lets go of all that it has open: there are no more rows.
     pub fn close(&mut self) {
         self.root = node::ended();
+        self.state.end();
         self.is_done = true;
     }
 

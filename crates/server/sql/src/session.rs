@@ -9,6 +9,7 @@
 //! * here: what callers see. `database`: what all sessions share. `run`: statements of a simple query; `portal`: prepared statements and
 //!   portals; `plan`: plans; `utility`: statements that are no queries, with `analyze`, `cursor`, `copy`, `explain`, `define` and `notification`.
 //! * `transaction`: blocks, savepoints, failures. `settings`: `SET` and `SHOW`. `stored`: expressions of definitions.
+//! * `automatic_analyze`: a thread that analyzes tables that have changed.
 //! * `measure`: how long statements take. `plan_cache`: plans that sessions share.
 //! * `functions`, `source`, `locks`: what functions and system relations ask the session. `activity`: who does what.
 //!   `advisory`: locks on numbers of the clients'. `encode`: values for clients.
@@ -17,6 +18,7 @@ pub(crate) mod activity;
 mod advisory;
 mod analyze;
 mod attention;
+mod automatic_analyze;
 mod copy;
 mod cursor;
 mod database;
@@ -55,7 +57,8 @@ use crate::schema::store::SearchPath;
 use crate::storage::StorageSession;
 
 pub use attention::Waker;
-pub use database::SqlDatabase;
+pub use automatic_analyze::{AnalyzeThread, AutomaticAnalyze, PROCESS_ID as ANALYZE_PROCESS_ID};
+pub use database::{DatabaseSettings, SqlDatabase};
 pub(crate) use recovery::not_in_recovery;
 
 /// Who begins a session, and with what.

@@ -224,8 +224,14 @@ pub struct Statistics {
     pub deleted: u64,
     /// Rows changed since the last `ANALYZE`.
     pub changed: u64,
-    /// How often it was analyzed.
+    /// How often somebody has analyzed it.
     pub analyzes: u64,
+    /// How often it was analyzed automatically.
+    pub automatic_analyzes: u64,
+    /// When somebody analyzed it last; `None`: not since the start of the server.
+    pub analyzed_at: Option<i64>,
+    /// When it was last analyzed automatically.
+    pub automatically_analyzed_at: Option<i64>,
 }
 
 /// What the engine has done since it was opened.

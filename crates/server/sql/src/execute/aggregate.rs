@@ -117,7 +117,7 @@ impl Aggregate {
             return Ok(Some(group));
         }
         let used = self.share.bytes();
-        if used > context.state.memory.limits().work_memory
+        if context.state.memory.is_to_spill(used)
             && Partitions::can_split(self.level)
             && !self.groups.is_empty()
         {

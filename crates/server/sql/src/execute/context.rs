@@ -43,6 +43,13 @@ impl State {
             plan.subqueries.iter().map(|plan| Some(Box::new(SubqueryState::new(plan)))).collect();
         State { parameters, subqueries, tables, memory, counters, rows_changed: 0, ticks: 0 }
     }
+
+    /// Lets go of what is kept: nothing is pulled any more.
+    pub(crate) fn end(&mut self) {
+        self.subqueries.clear();
+        self.tables = CommonTables::new(&[]);
+        self.memory.clear();
+    }
 }
 
 /// What nodes and expressions work with.

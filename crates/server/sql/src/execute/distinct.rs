@@ -69,7 +69,7 @@ impl Distinct {
         if self.seen.find(hash, &self.values).is_some() {
             return Ok(false);
         }
-        let is_full = self.seen.bytes() > context.state.memory.limits().work_memory;
+        let is_full = context.state.memory.is_to_spill(self.seen.bytes());
         if is_full && Partitions::can_split(self.level) {
             let mut row = Vec::with_capacity(self.plan.slots.len());
             context.save(&self.plan.slots, &mut row);

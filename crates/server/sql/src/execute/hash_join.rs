@@ -150,7 +150,7 @@ impl HashJoin {
             }
             let bytes = values_bytes(&table.values[start..]) + ENTRY_BYTES + 1;
             table.share.grow(&mut context.state.memory, bytes)?;
-            let is_full = table.share.bytes() > context.state.memory.limits().work_memory;
+            let is_full = context.state.memory.is_to_spill(table.share.bytes());
             if is_full && Partitions::can_split(self.level) {
                 self.deal_out(context)?;
                 return Ok(false);

@@ -1,7 +1,12 @@
-//! Memory that a statement keeps: what it may use in all, and what one node may use before it spills.
+//! Memory that a statement keeps: what it may use in all, and what one node may use before it spills. `budget`: what all statements may use.
+
+mod budget;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+pub use budget::MemoryBudget;
+pub(crate) use budget::Reservation;
 use seawall_values::{Datum, SqlError, SqlResult, SqlState};
 
 /// Limits of one statement.
@@ -11,6 +16,8 @@ pub struct Limits {
     pub work_memory: usize,
     /// Bytes that all nodes of a statement keep together: above it, the statement fails with `53200`.
     pub statement_memory: usize,
+    /// What all statements keep together: above its limit, the one that asks fails with `53200`.
+    pub budget: Arc<MemoryBudget>,
     /// Where temporary files are made.
     pub temporary_directory: PathBuf,
 }
@@ -20,26 +27,47 @@ impl Default for Limits {
         Limits {
             work_memory: 4 << 20,
             statement_memory: 256 << 20,
+            budget: Arc::default(),
             temporary_directory: std::env::temp_dir(),
         }
     }
 }
 
+/// While the memory of all statements is short, what keeps less than this, and than its share of it, spills nothing: files of a few rows
+/// cost more than they save.
+const SPILLED_BYTES_MIN: usize = 1 << 20;
+const SHARES: usize = 64;
+
 /// The memory of a statement, counted.
 #[derive(Debug)]
 pub(crate) struct Memory {
     used: usize,
+    reserved: Reservation,
     peak: usize,
     limits: Limits,
 }
 
 impl Memory {
     pub(crate) fn new(limits: Limits) -> Memory {
-        Memory { used: 0, peak: 0, limits }
+        let reserved = Reservation::of(Arc::clone(&limits.budget));
+        Memory { used: 0, reserved, peak: 0, limits }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Whether what keeps so much is to go on in a file.
+    pub(crate) fn is_to_spill(&self, bytes: usize) -> bool {
+        bytes > self.limits.work_memory
+            || (bytes > SPILLED_BYTES_MIN.min(self.reserved.budget().limit() / SHARES)
+                && self.reserved.budget().is_tight())
+    }
+
+    /// Gives all of it back: nothing is kept any more.
+    pub(crate) fn clear(&mut self) {
+        self.used = 0;
+        self.reserved.trim(0);
     }
 
     pub(crate) fn peak(&self) -> usize {
@@ -51,6 +79,7 @@ impl Memory {
         if used > self.limits.statement_memory {
             return Err(out_of_memory(bytes, self.limits.statement_memory));
         }
+        self.reserved.cover(used)?;
         self.used = used;
         self.peak = self.peak.max(used);
         Ok(())
@@ -59,6 +88,7 @@ impl Memory {
     fn shrink(&mut self, bytes: usize) {
         debug_assert!(self.used >= bytes, "more memory is given back than was taken");
         self.used = self.used.saturating_sub(bytes);
+        self.reserved.trim(self.used);
     }
 }
 

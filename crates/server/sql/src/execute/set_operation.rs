@@ -126,7 +126,7 @@ impl Counted {
                 Entered::New(_) => self.counts.push(count),
             }
             self.share.set(&mut context.state.memory, self.known.bytes() + 8 * self.counts.len())?;
-            let is_full = self.share.bytes() > context.state.memory.limits().work_memory;
+            let is_full = context.state.memory.is_to_spill(self.share.bytes());
             if is_full && Partitions::can_split(self.level) {
                 self.deal_out(context)?;
                 return Ok(false);

@@ -3,7 +3,7 @@
 //! As in PostgreSQL, changes count when they are made: those of a transaction that is rolled back, too.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
@@ -26,7 +26,30 @@ pub(crate) struct RelationCounters {
     pub(crate) deleted: AtomicU64,
     /// Rows changed in any way since the last `ANALYZE`, or the start of the server.
     pub(crate) changed: AtomicU64,
-    pub(crate) analyzes: AtomicU64,
+    /// By whom it was asked for.
+    pub(crate) analyzed: Analyzed,
+    /// Without being asked for.
+    pub(crate) automatically_analyzed: Analyzed,
+}
+
+/// How often a table was analyzed, and when last: microseconds since 2000-01-01 UTC.
+#[derive(Debug, Default)]
+pub(crate) struct Analyzed {
+    count: AtomicU64,
+    last: AtomicI64,
+}
+
+impl Analyzed {
+    fn note(&self, at: i64) {
+        self.last.store(at, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The count, and the last moment.
+    fn shown(&self) -> (u64, Option<i64>) {
+        let count = self.count.load(Ordering::Relaxed);
+        (count, (count > 0).then(|| self.last.load(Ordering::Relaxed)))
+    }
 }
 
 impl RelationCounters {
@@ -46,10 +69,10 @@ impl RelationCounters {
     }
 
     /// An `ANALYZE` has seen so many changes.
-    pub(crate) fn note_analyze(&self, changed: u64) {
+    pub(crate) fn note_analyze(&self, changed: u64, at: i64, is_automatic: bool) {
         let left = |now: u64| Some(now.saturating_sub(changed));
         self.changed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).unwrap_or_default();
-        self.analyzes.fetch_add(1, Ordering::Relaxed);
+        if is_automatic { &self.automatically_analyzed } else { &self.analyzed }.note(at);
     }
 
     pub(crate) fn note_delete(&self) {
@@ -114,6 +137,8 @@ impl RelationRegistry {
     pub(crate) fn shown(&self, relation: Oid) -> Statistics {
         let Some(known) = self.look(relation) else { return Statistics::default() };
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (analyzes, analyzed_at) = known.analyzed.shown();
+        let (automatic_analyzes, automatically_analyzed_at) = known.automatically_analyzed.shown();
         Statistics {
             rows: None,
             bytes: 0,
@@ -123,8 +148,20 @@ impl RelationRegistry {
             updated: read(&known.updated),
             deleted: read(&known.deleted),
             changed: read(&known.changed),
-            analyzes: read(&known.analyzes),
+            analyzes,
+            automatic_analyzes,
+            analyzed_at,
+            automatically_analyzed_at,
         }
+    }
+
+    /// Tables of which more than so many rows have changed since their last `ANALYZE`, and how many; those with the most first.
+    pub(crate) fn changed_by(&self, threshold: u64) -> Vec<(Oid, u64)> {
+        let known = self.known.read();
+        let changed = known.iter().map(|(oid, known)| (*oid, known.changed.load(Ordering::Relaxed)));
+        let mut changed: Vec<_> = changed.filter(|(_, changed)| *changed > threshold).collect();
+        changed.sort_by_key(|(oid, changed)| (std::cmp::Reverse(*changed), *oid));
+        changed
     }
 
     /// The sums of all that were used: rows read, inserted, updated and deleted. Entries of indexes count as rows read.

@@ -168,7 +168,10 @@ impl SessionActivity {
             wait: if is_idle { Some(("Client", "ClientRead")) } else { now.wait },
             state: now.state,
             query: now.query.clone(),
-            backend_type: "client backend",
+            backend_type: match self.process_id {
+                super::automatic_analyze::PROCESS_ID => "autovacuum worker",
+                _ => "client backend",
+            },
         }
     }
 }

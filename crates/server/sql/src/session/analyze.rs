@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use seawall_engine::LockWait;
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState};
 
 use super::Session;
-use crate::execute::{KeyRange, ScanRequest, Storage};
+use crate::execute::{KeyRange, Reservation, ScanRequest, Storage};
 use crate::parse::statement::MaintainedTable;
 use crate::schema::statistics::TableStatistics;
 use crate::schema::statistics::column::column_statistics;
@@ -17,6 +18,16 @@ use crate::storage::table_lock::TableLockMode;
 /// Rows between two looks at a request to cancel.
 const ROWS_AT_ONCE: usize = 1_024;
 
+/// How an `ANALYZE` treats others.
+pub(super) struct Manner<'a> {
+    /// How long it waits for a definition of the table that is under way.
+    pub(super) lock_wait: LockWait,
+    /// Asked again and again whether it is to give up.
+    pub(super) is_to_stop: &'a dyn Fn() -> bool,
+    /// Nobody has asked for it.
+    pub(super) is_automatic: bool,
+}
+
 impl Session {
     /// Analyzes tables with their columns (none: all of them); none are named: all that the role may analyze.
     pub(super) fn analyze(&mut self, tables: &[MaintainedTable]) -> SqlResult<()> {
@@ -24,7 +35,7 @@ impl Session {
             let definition = self.named_relation(&named.name)?;
             if let Some(table) = self.analyzable(&definition)? {
                 let columns = columns_of(&table, &named.columns)?;
-                self.analyze_table(&table, &columns)?;
+                self.analyze_table(&table, &columns, &self.asked_for())?;
             }
         }
         if !tables.is_empty() {
@@ -38,10 +49,25 @@ impl Session {
                 table.is_temporary && table.namespace != self.asker.temporary_namespace;
             if !is_of_another_session && self.analyzable(&definition)?.is_some() {
                 let columns = columns_of(table, &[])?;
-                self.analyze_table(table, &columns)?;
+                self.analyze_table(table, &columns, &self.asked_for())?;
             }
         }
         Ok(())
+    }
+
+    fn asked_for(&self) -> Manner<'static> {
+        Manner { lock_wait: self.lock_wait(), is_to_stop: &|| false, is_automatic: false }
+    }
+
+    /// Analyzes all columns of a table that is still there, in a transaction of its own.
+    pub(super) fn analyze_automatically(&mut self, table: Oid, manner: &Manner<'_>) -> SqlResult<()> {
+        let as_of = self.begin_statement()?;
+        let found = self.with_tables(as_of, |tables| tables.store.definition(tables.transaction, table))?;
+        if let Some(Definition::Table(table)) = found {
+            let columns = columns_of(&table, &[])?;
+            self.analyze_table(&table, &columns, manner)?;
+        }
+        self.commit()
     }
 
     fn next_definition(&mut self, after: Oid) -> SqlResult<Option<Definition>> {
@@ -74,21 +100,20 @@ impl Session {
         }
     }
 
-    fn analyze_table(&mut self, table: &Arc<Table>, columns: &[usize]) -> SqlResult<()> {
+    fn analyze_table(&mut self, table: &Arc<Table>, columns: &[usize], manner: &Manner<'_>) -> SqlResult<()> {
         // Plans that were made before are made again.
         self.open()?.changes_definitions = true;
         let target = self.settings.statistics_target();
         let limits = self.limits();
         let sample = Sample::new(ROWS_OF_TARGET * target, limits.statement_memory / 2);
-        let lock_wait = self.lock_wait();
         let as_of = self.begin_statement()?;
         self.with_tables(as_of, |tables| {
-            tables.lock_table(table, TableLockMode::ShareUpdateExclusive, lock_wait)
+            tables.lock_table(table, TableLockMode::ShareUpdateExclusive, manner.lock_wait)
         })?;
         // As of a moment after another `ANALYZE` that was waited for.
         let as_of = self.begin_statement()?;
         let changed = self.monitor().relations.of(table.oid).changed.load(Ordering::Relaxed);
-        let sample = self.sampled(as_of, table, columns, sample)?;
+        let (sample, _memory) = self.sampled(as_of, table, columns, sample, manner)?;
         let analyzed_at = (self.settings.values().clock)();
         self.with_tables(as_of, |tables| {
             let before = tables.store.statistics(tables.transaction, table.oid)?;
@@ -106,18 +131,20 @@ impl Session {
             }
             tables.store.put_statistics(tables.transaction, table.oid, statistics)
         })?;
-        self.monitor().relations.of(table.oid).note_analyze(changed);
+        self.monitor().relations.of(table.oid).note_analyze(changed, analyzed_at, manner.is_automatic);
         Ok(())
     }
 
-    /// Reads the table once.
+    /// Reads the table once; the sample, and what it takes of the memory of all statements.
     fn sampled(
         &mut self,
         as_of: seawall_types::Lsn,
         table: &Arc<Table>,
         columns: &[usize],
         mut sample: Sample,
-    ) -> SqlResult<Sample> {
+        manner: &Manner<'_>,
+    ) -> SqlResult<(Sample, Reservation)> {
+        let mut memory = Reservation::of(Arc::clone(&self.database.memory));
         let cancel = Arc::clone(&self.cancel.requested);
         self.with_tables(as_of, |tables| {
             let request = ScanRequest {
@@ -131,15 +158,16 @@ impl Session {
             let mut scan = tables.open_scan(&request)?;
             let mut row = vec![Datum::Null; columns.len()];
             loop {
-                if cancel.is_requested() {
+                if cancel.is_requested() || (manner.is_to_stop)() {
                     return Err(crate::execute::cancelled());
                 }
                 for _ in 0..ROWS_AT_ONCE {
                     if !scan.next(&mut row)? {
-                        return Ok(sample);
+                        return Ok((sample, memory));
                     }
                     sample.push(&row);
                 }
+                memory.cover(sample.bytes())?;
             }
         })
     }

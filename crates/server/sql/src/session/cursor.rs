@@ -12,11 +12,11 @@ use seawall_values::{SqlError, SqlResult, SqlState};
 
 pub(super) use movement::Place;
 
-use super::portal::{CursorOptions, ParsedStatement, Portal, Run, fields};
+use super::portal::{CursorOptions, PORTAL_BYTES, ParsedStatement, Portal, Run, fields};
 use super::utility::Caller;
 use super::{Session, Sink};
 use crate::algebra::OutputColumn;
-use crate::execute::{Environment, KeptRows};
+use crate::execute::{Environment, KeptRows, Reservation};
 use crate::parse::statement::{Declare, Dml, Fetch, Statement};
 
 fn no_cursor(name: &str) -> Box<SqlError> {
@@ -83,6 +83,7 @@ impl Session {
             created_at: (self.settings.values().clock)(),
             planning: None,
             spent: std::time::Duration::ZERO,
+            _memory: Some(Reservation::take(&self.database.memory, PORTAL_BYTES)?),
         };
         self.start(&mut portal, &declare.query)?;
         if let Run::Query(running) = &mut portal.run {

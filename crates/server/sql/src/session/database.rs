@@ -12,6 +12,7 @@ use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::activity::Activities;
 use super::advisory::HeldAdvisoryLocks;
+use super::automatic_analyze::AutomaticAnalyze;
 use super::define::on_commit::OnCommitTables;
 use super::notification::Notifications;
 use super::plan_cache::PlanCache;
@@ -20,6 +21,7 @@ use super::settings::SessionSettings;
 use super::{CancelHandle, Login, Session};
 use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_DATABASE};
 use crate::catalog::source::{Asker, Role};
+use crate::execute::MemoryBudget;
 use crate::schema::privilege::{ObjectKind, Privileges};
 use crate::schema::store::SchemaStore;
 use crate::storage::StorageSession;
@@ -27,6 +29,21 @@ use crate::storage::engine_error::EngineResult;
 
 /// The superuser of a new database.
 const SUPERUSER: &str = "postgres";
+
+/// What an operator sets for all sessions together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DatabaseSettings {
+    /// Bytes that all statements, and all that sessions keep, have together, at most.
+    pub statement_memory_total: usize,
+    /// When tables are analyzed automatically.
+    pub automatic_analyze: AutomaticAnalyze,
+}
+
+impl Default for DatabaseSettings {
+    fn default() -> DatabaseSettings {
+        DatabaseSettings { statement_memory_total: 1 << 30, automatic_analyze: AutomaticAnalyze::default() }
+    }
+}
 
 /// A database that speaks SQL.
 #[derive(Debug)]
@@ -41,6 +58,10 @@ pub struct SqlDatabase {
     pub(crate) prepared_rows: Mutex<HashSet<String>>,
     /// Slots, streams to standbys, and the stream from a primary.
     pub replication: Arc<Replication>,
+    /// What all statements, and all that sessions keep, may have of memory.
+    pub memory: Arc<MemoryBudget>,
+    /// Takes effect with the next look; sessions that there are show what was before.
+    pub(super) automatic_analyze: Mutex<AutomaticAnalyze>,
     /// Where statements put what their memory does not hold.
     pub(crate) temporary_directory: PathBuf,
     /// Microseconds since 2000-01-01 UTC.
@@ -62,6 +83,8 @@ impl SqlDatabase {
             notifications: Notifications::default(),
             plans: PlanCache::default(),
             prepared_rows: Mutex::default(),
+            memory: Arc::default(),
+            automatic_analyze: Mutex::default(),
             temporary_directory: std::env::temp_dir(),
             started_at: super::settings::clock(),
         }))
@@ -82,11 +105,20 @@ impl SqlDatabase {
             return Err(SqlError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message));
         }
         self.check_may_connect(&login, &role)?;
-        let stored = self.stored_settings(&role)?;
+        self.session_of(login, &role)
+    }
+
+    /// Begins a session of a role that may have one.
+    pub(super) fn session_of(self: &Arc<SqlDatabase>, login: Login, role: &Role) -> SqlResult<Session> {
+        let stored = self.stored_settings(role)?;
         let mut settings =
             SessionSettings::of_session(&login.user, role.is_superuser, &stored, &login.settings)?;
         if self.is_standby() {
             settings.state_fact(IN_HOT_STANDBY, "on");
+        }
+        let automatic = self.automatic_analyze();
+        if automatic != AutomaticAnalyze::default() {
+            automatic.shown().iter().for_each(|(name, value)| settings.state_fact(name, value));
         }
         let (engine, locks) = self.engine.new_numbered_session(login.process_id);
         let cancel = CancelHandle { requested: engine.cancel_token() };
@@ -95,7 +127,7 @@ impl SqlDatabase {
         Ok(Session {
             login_role: role.oid,
             user: login.user.clone(),
-            asker: self.asker(&login, &role),
+            asker: self.asker(&login, role),
             engine,
             settings,
             open: None,
@@ -207,9 +239,26 @@ impl SqlDatabase {
         Ok(self.role(role)?.filter(|role| role.can_log_in).and_then(|role| role.password))
     }
 
+    /// Takes over what an operator has set.
+    pub fn configure(&self, settings: &DatabaseSettings) {
+        self.memory.set_limit(settings.statement_memory_total);
+        *self.automatic_analyze.lock() = settings.automatic_analyze.clone();
+    }
+
     /// What is counted of statements, as OpenMetrics text: families without the end of a text.
     pub fn open_metrics(&self) -> String {
-        self.store.monitor.open_metrics()
+        let (used, limit) = (self.memory.used(), self.memory.limit());
+        let mut text = self.store.monitor.open_metrics();
+        for (name, help, bytes) in [
+            ("statement_memory", "Memory that statements and sessions keep.", used),
+            ("statement_memory_limit", "Memory that they may keep.", limit),
+        ] {
+            text.push_str(&format!(
+                "# TYPE seawall_sql_{name}_bytes gauge\n# UNIT seawall_sql_{name}_bytes bytes\n\
+                 # HELP seawall_sql_{name}_bytes {help}\nseawall_sql_{name}_bytes {bytes}\n"
+            ));
+        }
+        text
     }
 
     /// The sessions that a session waits for, by their numbers; 0: a prepared transaction.

@@ -15,7 +15,7 @@ use super::utility::Caller;
 use super::{EncodedRow, Executed, Field, Session, Sink, StatementDescription};
 use crate::algebra::OutputColumn;
 use crate::catalog::source::{OpenCursor, PreparedStatement};
-use crate::execute::{Counting, Environment, Execution, KeptRows};
+use crate::execute::{Counting, Environment, Execution, KeptRows, Reservation};
 use crate::parse::statement::Statement;
 use crate::parse::{Dml, Fingerprint, Text};
 use crate::storage::TableStorage;
@@ -34,7 +34,16 @@ pub(super) struct Prepared {
     pub(super) prepared_at: i64,
     /// Time of its planning, until it is run.
     pub(super) planning: Option<Duration>,
+    /// What it takes of the memory of all statements, until it is forgotten.
+    pub(super) _memory: Arc<Reservation>,
 }
+
+/// Bytes that a prepared statement keeps, about: so much, and so much for each byte of its text, which its tree and its plan grow with.
+const PREPARED_BYTES: usize = 2 << 10;
+const PREPARED_BYTES_A_BYTE: usize = 16;
+
+/// Bytes that a portal keeps, about, besides its parameters.
+pub(super) const PORTAL_BYTES: usize = 1 << 10;
 
 /// A statement with its text.
 #[derive(Debug)]
@@ -83,6 +92,8 @@ pub(super) struct Portal {
     pub(super) planning: Option<Duration>,
     /// Time that earlier calls of `execute` took.
     pub(super) spent: Duration,
+    /// What it and its parameters take of the memory of all statements.
+    pub(super) _memory: Option<Reservation>,
 }
 
 impl Portal {
@@ -251,7 +262,10 @@ impl Session {
         kept: Kept<'_>,
     ) -> SqlResult<Prepared> {
         self.check_allowed(&statement)?;
+        let bytes = statement.text.statement().len().saturating_mul(PREPARED_BYTES_A_BYTE) + PREPARED_BYTES;
+        let memory = Arc::new(Reservation::take(&self.database.memory, bytes)?);
         let mut prepared = Prepared {
+            _memory: memory,
             statement: Arc::clone(&statement),
             parameters: types.to_vec(),
             output: None,
@@ -365,7 +379,10 @@ impl Session {
         self.put_planning(planning);
         let planned = self.current_plan(statement, &prepared)?;
         let planning = self.take_planning();
+        let bytes = PORTAL_BYTES + crate::execute::values_bytes(&parameters);
+        let memory = Some(Reservation::take(&self.database.memory, bytes)?);
         let portal_made = Portal {
+            _memory: memory,
             statement: prepared.statement,
             parameters,
             formats: result_formats.to_vec(),

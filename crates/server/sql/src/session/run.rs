@@ -228,6 +228,7 @@ impl Session {
         Limits {
             work_memory: self.settings.work_memory(),
             statement_memory: self.settings.statement_memory(),
+            budget: Arc::clone(&self.database.memory),
             temporary_directory: self.database.temporary_directory.clone(),
         }
     }

@@ -1,6 +1,8 @@
 //! Statements of SQL through a session, with answers that PostgreSQL 15 has given: see record.py.
 
+mod automatic_analyze;
 mod client;
+mod memory;
 mod observed;
 mod user_types;
 
@@ -61,6 +63,7 @@ recorded! {
     inference,
     json,
     merge,
+    pg_statistic,
     privileges,
     queries,
     restricted,

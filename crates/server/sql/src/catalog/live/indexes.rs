@@ -70,17 +70,16 @@ fn expression(what: &IndexedValue) -> Option<&str> {
     }
 }
 
-fn collation(of: Oid) -> Oid {
+pub(super) fn collation(of: Oid) -> Oid {
     match value_of("pg_type", of, "typcollation") {
         Datum::Oid(collation) => collation,
         _ => 0,
     }
 }
 
-/// The default class of B-tree indexes of a type: its own, or that of the type that it is stored as.
-fn operator_class(of: Oid) -> Oid {
-    let row = system().type_by_oid(of);
-    let of = match row {
+/// The type whose B-tree operators compare values of a type: its own, or the one that it is stored as.
+pub(super) fn compared_type(of: Oid) -> Oid {
+    match system().type_by_oid(of) {
         Some(row) if row.element != 0 && row.length == -1 => oid::ANYARRAY,
         Some(row) if row.kind == b'e' => oid::ANYENUM,
         Some(row) if row.kind == b'r' => oid::ANYRANGE,
@@ -89,7 +88,12 @@ fn operator_class(of: Oid) -> Oid {
         None if is_enum(of) => oid::ANYENUM,
         None if enum_of_array(of).is_some() => oid::ANYARRAY,
         None => oid::RECORD,
-    };
+    }
+}
+
+/// The default class of B-tree indexes of a type: its own, or that of the type that it is stored as.
+fn operator_class(of: Oid) -> Oid {
+    let of = compared_type(of);
     let columns = ["oid", "opcmethod", "opcintype", "opcdefault"];
     let [Some(number), Some(method), Some(input), Some(is_default)] =
         columns.map(|column| column_position("pg_opclass", column))

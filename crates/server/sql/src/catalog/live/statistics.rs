@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_values::numeric::Numeric;
+use seawall_values::system::system;
 use seawall_values::{Datum, Oid, SqlResult, oid};
 
 use super::super::names::Names;
-use super::super::numbers::DATABASE;
+use super::super::numbers::{DATABASE, column_number};
 use super::super::source::Source;
+use super::indexes::{collation, compared_type};
 use super::{Live, Rows, Table, array, count, moment, name};
 use crate::schema::Definition;
+use crate::schema::statistics::ColumnStatistics;
 
 pub(super) const TABLE: Table = &[
     ("pg_stat_all_tables", TABLES),
@@ -23,6 +26,7 @@ pub(super) const TABLE: Table = &[
     ("pg_stat_wal", Live::Once(pg_stat_wal)),
     ("pg_stat_bgwriter", Live::Once(pg_stat_bgwriter)),
     ("pg_stat_archiver", Live::Once(pg_stat_archiver)),
+    ("pg_statistic", Live::Each { make: pg_statistic, numbers: &[0], names: &[], has_system: false }),
     ("pg_stats", Live::Each { make: column_statistics, numbers: &[], names: &[1], has_system: false }),
 ];
 
@@ -61,9 +65,11 @@ fn tables(definition: &Definition, source: &mut dyn Source, names: &Names, rows:
         Datum::Int8(0),
     ];
     // Nothing is vacuumed, so there are no moments of it, and no counts.
-    let analyzed = source.table_statistics(table.oid)?.map(|known| known.analyzed_at);
-    row.extend([Datum::Null, Datum::Null, moment(analyzed), Datum::Null]);
-    row.extend([Datum::Int8(0), Datum::Int8(0), count(known.analyzes), Datum::Int8(0)]);
+    let stored = source.table_statistics(table.oid)?.map(|known| known.analyzed_at);
+    // What was stored before the server began is not known to be automatic.
+    let analyzed = known.analyzed_at.or(stored.filter(|at| Some(*at) != known.automatically_analyzed_at));
+    row.extend([Datum::Null, Datum::Null, moment(analyzed), moment(known.automatically_analyzed_at)]);
+    row.extend([Datum::Int8(0), Datum::Int8(0), count(known.analyzes), count(known.automatic_analyzes)]);
     rows.push_back(row);
     Ok(())
 }
@@ -138,6 +144,84 @@ fn column_statistics(
         rows.push_back(row);
     }
     Ok(())
+}
+
+/// One kind of numbers and values in a row of `pg_statistic`.
+#[derive(Default)]
+struct Slot {
+    kind: i16,
+    operator: Oid,
+    collation: Oid,
+    numbers: Vec<Datum>,
+    values: Vec<Datum>,
+}
+
+/// Slots of a row.
+const SLOTS: usize = 5;
+/// Kinds: most common values, histogram, correlation.
+const COMMON: i16 = 1;
+const HISTOGRAM: i16 = 2;
+const CORRELATION: i16 = 3;
+
+/// `pg_statistic`: what `ANALYZE` has found out about the columns of all tables.
+fn pg_statistic(
+    definition: &Definition,
+    source: &mut dyn Source,
+    _names: &Names,
+    rows: &mut Rows,
+) -> SqlResult<()> {
+    let Definition::Table(table) = definition else { return Ok(()) };
+    let Some(known) = source.table_statistics(table.oid)? else { return Ok(()) };
+    for (position, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped) {
+        let Some(found) = known.column(position, column.of) else { continue };
+        let mut row = vec![
+            Datum::Oid(table.oid),
+            Datum::Int2(column_number(position)),
+            Datum::Bool(false),
+            real(found.null_fraction),
+            Datum::Int4(found.average_width),
+            real(found.distinct),
+        ];
+        let slots = slots(found);
+        row.extend(slots.iter().map(|slot| Datum::Int2(slot.kind)));
+        row.extend(slots.iter().map(|slot| Datum::Oid(slot.operator)));
+        row.extend(slots.iter().map(|slot| Datum::Oid(slot.collation)));
+        row.extend(slots.iter().map(|slot| values_or_null(oid::FLOAT4, slot.numbers.clone())));
+        row.extend(slots.iter().map(|slot| values_or_null(column.of.oid, slot.values.clone())));
+        rows.push_back(row);
+    }
+    Ok(())
+}
+
+fn slots(found: &ColumnStatistics) -> Vec<Slot> {
+    let of = found.of.oid;
+    let slot = |kind, operator| Slot {
+        kind,
+        operator: comparison(operator, of),
+        collation: collation(of),
+        ..Slot::default()
+    };
+    let mut slots = Vec::with_capacity(SLOTS);
+    if !found.common.is_empty() {
+        let (values, numbers) =
+            found.common.iter().map(|(value, share)| (value.clone(), real(*share))).unzip();
+        slots.push(Slot { numbers, values, ..slot(COMMON, "=") });
+    }
+    if !found.histogram.is_empty() {
+        slots.push(Slot { values: found.histogram.clone(), ..slot(HISTOGRAM, "<") });
+    }
+    if let Some(correlation) = found.correlation {
+        slots.push(Slot { numbers: vec![real(correlation)], ..slot(CORRELATION, "<") });
+    }
+    slots.resize_with(SLOTS, Slot::default);
+    slots
+}
+
+/// The operator of this name that compares two values of a type; 0: there is none.
+fn comparison(name: &str, of: Oid) -> Oid {
+    let of = compared_type(of);
+    let known = system().operators_named(name).iter().find(|known| known.left == of && known.right == of);
+    known.map_or(0, |known| known.oid)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the columns are reals")]

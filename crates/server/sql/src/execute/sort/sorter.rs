@@ -71,7 +71,7 @@ impl Sorter {
         let bytes = values_bytes(&row) + size_of::<Row>();
         self.rows.push(row.into_boxed_slice());
         self.share.grow(&mut context.state.memory, bytes)?;
-        if self.share.bytes() > context.state.memory.limits().work_memory {
+        if context.state.memory.is_to_spill(self.share.bytes()) {
             self.spill(context)?;
         }
         Ok(())

@@ -88,9 +88,8 @@ impl RowStore {
 
     fn account(&mut self, bytes: usize, memory: &mut Memory) -> SqlResult<()> {
         self.share.grow(memory, bytes)?;
-        let limits = memory.limits();
-        if self.share.bytes() > limits.work_memory {
-            self.spilled = Some(SpillFile::create(&limits.temporary_directory)?);
+        if memory.is_to_spill(self.share.bytes()) {
+            self.spilled = Some(SpillFile::create(&memory.limits().temporary_directory)?);
         }
         Ok(())
     }

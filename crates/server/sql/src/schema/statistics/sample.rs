@@ -123,6 +123,11 @@ impl Sample {
         self.seen
     }
 
+    /// Bytes that these take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Rows that are kept.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
