@@ -2,6 +2,7 @@
 //!
 //! * `scope`: what a name of a column can mean. `from`, `select`, `set_operation`, `with`, `window`, `change`: clauses.
 //! * `expression`, `call`, `domain`: values. `types`, `coerce`, `candidates`: the rules of PostgreSQL's chapter on type conversion.
+//! * `function`: calls of functions that users have made. `materialized_view`: rows of materialized views.
 //! * `needed`: the privileges that the statement takes.
 //! * `same`: whether two expressions compute the same.
 
@@ -13,8 +14,10 @@ mod coerce;
 mod domain;
 mod expression;
 mod from;
+mod function;
 mod hypothetical;
 mod literal;
+mod materialized_view;
 mod needed;
 mod order_of_types;
 mod row_locks;
@@ -37,6 +40,7 @@ use crate::schema::Definitions;
 
 pub(crate) use expression::{folded, qualified};
 pub(crate) use from::missing_relation;
+pub(crate) use function::function_query;
 pub(crate) use needed::NeededPrivileges;
 pub(crate) use scope::{Clause, Scope};
 pub(crate) use types::element_of as element_type;
@@ -89,6 +93,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) copied_where: Option<sqlparser::ast::Expr>,
     /// The fields of columns that are records.
     record_fields: FxHashMap<ColumnId, Vec<(String, TypeReference)>>,
+    /// Functions of users that are called.
+    functions: function::FunctionState,
 }
 
 impl<'a> Binder<'a> {
@@ -124,6 +130,7 @@ impl<'a> Binder<'a> {
             named_in_words: Vec::new(),
             copied_where: None,
             record_fields: FxHashMap::default(),
+            functions: function::FunctionState::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! definitions, and a rollback takes them back.
 
 pub mod define;
+pub mod function;
 pub mod privilege;
 pub mod sequence;
 pub mod statistics;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 
+use crate::schema::function::Function;
 use crate::schema::user_type::UserType;
 
 /// A table with all that belongs to it. Immutable: a change makes another one.
@@ -43,6 +45,19 @@ pub struct Table {
     pub version: u64,
     /// `WITH (..)`, as given.
     pub options: Vec<String>,
+    /// Of a materialized view: what its rows come from.
+    pub query: Option<MaterializedQuery>,
+}
+
+/// The query of a materialized view.
+#[derive(Clone, Debug)]
+pub struct MaterializedQuery {
+    /// As text of SQL.
+    pub text: String,
+    /// The search path that the text is read with: names of schemas.
+    pub search_path: Vec<String>,
+    /// Whether the rows are there; else nobody can read them.
+    pub is_populated: bool,
 }
 
 /// What the rows of a table are stored under.
@@ -369,6 +384,22 @@ pub trait Definitions {
     /// `3F000` for a schema that does not exist; what the engine says.
     fn user_type(&mut self, _schema: Option<&str>, _name: &str) -> SqlResult<Option<UserType>> {
         Ok(None)
+    }
+
+    /// The functions with this name that users have made: in the schema, or in all of the search path, in its order.
+    ///
+    /// # Errors
+    /// `3F000` for a schema that does not exist; what the engine says.
+    fn functions(&mut self, _schema: Option<&str>, _name: &str) -> SqlResult<Vec<Arc<Function>>> {
+        Ok(Vec::new())
+    }
+
+    /// Whether the role that asks may call a function.
+    ///
+    /// # Errors
+    /// `42501`: it may not.
+    fn check_may_execute(&mut self, _function: &Function) -> SqlResult<()> {
+        Ok(())
     }
 
     /// The relation with this number.

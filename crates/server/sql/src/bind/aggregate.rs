@@ -81,12 +81,15 @@ impl Binder<'_> {
         let (bound, is_variadic) = self.arguments(&arguments.args, position)?;
         match self.call(&name, bound, is_variadic, position)? {
             FunctionOrCast::Cast(cast) => Ok(*cast),
-            FunctionOrCast::Function(chosen) => self.called(*chosen, position),
+            FunctionOrCast::Function(mut chosen) => match chosen.own.take() {
+                Some(function) => self.own_call(&function, *chosen, position),
+                None => self.called(*chosen, position),
+            },
         }
     }
 
     fn called(&mut self, chosen: Chosen, position: Option<u32>) -> SqlResult<Expression> {
-        let Chosen { function, arguments, result } = chosen;
+        let Chosen { function, arguments, result, own: _ } = chosen;
         match function.kind {
             FunctionKind::Window => {
                 let message = format!("window function {} requires an OVER clause", function.name);
@@ -111,6 +114,10 @@ impl Binder<'_> {
                 false => format!("set-returning functions are not allowed in {}", clause.name()),
             };
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(position));
+        }
+        if self.scope().own_set.is_some() {
+            let what = "a function of a user that returns a set, beside others";
+            return Err(SqlError::unsupported(what).at(position));
         }
         let id = self.new_column();
         let of = TypeReference::of(result);
@@ -340,8 +347,9 @@ impl Binder<'_> {
         let bound = self.aggregate_parts(name, parts, position);
         self.scopes[own].is_in_aggregate = was_in_aggregate;
         let bound = bound?;
-        // The innermost query that one of its columns is of; without columns, this one.
-        let level = self.scopes.iter().rposition(|scope| scope.is_used).unwrap_or(own);
+        // The innermost query that one of its columns is of; without columns, this one. Parameters are of no query.
+        let is_of = |scope: &super::Scope| scope.is_used && !scope.is_of_parameters;
+        let level = self.scopes.iter().rposition(is_of).unwrap_or(own);
         for (scope, used) in self.scopes.iter_mut().zip(used) {
             scope.is_used |= used;
         }

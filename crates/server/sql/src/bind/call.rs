@@ -13,6 +13,7 @@ use super::types::{array_of, element_of, is_polymorphic, type_name};
 use super::{Binder, constant};
 use crate::algebra::{Call, Expression, ExpressionKind, Written};
 use crate::catalog;
+use crate::schema::function::Function;
 use crate::session::functions::is_session_function;
 
 /// An argument as it was written: perhaps with a name.
@@ -28,6 +29,8 @@ pub(super) struct Chosen {
     pub(super) arguments: Vec<Expression>,
     /// The type of its result, of one row.
     pub(super) result: Oid,
+    /// It is one that a user has made.
+    pub(super) own: Option<Arc<Function>>,
 }
 
 /// A name such as `pg_catalog.lower`.
@@ -42,7 +45,8 @@ impl FunctionName {
     fn functions(&self) -> &'static [FunctionRow] {
         match self.schema.as_deref() {
             Some("information_schema") => system().functions_in(catalog::information_schema(), &self.name),
-            _ => system().functions_named(&self.name),
+            None | Some("pg_catalog") => system().functions_named(&self.name),
+            Some(_) => &[],
         }
     }
 }
@@ -57,8 +61,8 @@ impl std::fmt::Display for FunctionName {
 }
 
 /// One way to call a function.
-struct Way {
-    function: &'static FunctionRow,
+struct Way<'f> {
+    function: &'f FunctionRow,
     /// For each parameter that is given or has a default: the argument's position.
     order: Vec<Option<usize>>,
     /// How many arguments make up the array of a `VARIADIC` parameter.
@@ -79,11 +83,14 @@ impl Binder<'_> {
             && schema != "pg_catalog"
             && schema != "information_schema"
         {
-            // Functions of users do not exist; that of an unknown schema is another error.
+            // That of an unknown schema is another error.
             self.definitions.relation(Some(schema), "")?;
         }
-        let ways = ways(name.functions(), &arguments, is_variadic);
         let sources: Vec<Oid> = arguments.iter().map(|argument| argument.value.of.oid).collect();
+        let own = self.functions_beside(name, &sources)?;
+        let rows: Vec<FunctionRow> = own.iter().map(|function| function.row()).collect();
+        let mut ways = ways(name.functions(), &arguments, is_variadic);
+        ways.extend(self::ways(&rows, &arguments, is_variadic));
         let candidates: Vec<Candidate> = ways
             .iter()
             .enumerate()
@@ -120,6 +127,10 @@ impl Binder<'_> {
         };
         let way = &ways[chosen.index];
         let mut chosen = self.complete(way, arguments, position)?;
+        chosen.own = own.into_iter().find(|own| own.oid == chosen.function.oid);
+        if chosen.own.is_some() {
+            return Ok(FunctionOrCast::Function(Box::new(chosen)));
+        }
         if chosen.function.namespace != PG_CATALOG {
             // PostgreSQL writes these in SQL: they have names of their own.
             let source = format!("{}/{}", chosen.function.name, chosen.function.arguments.len());
@@ -129,6 +140,16 @@ impl Binder<'_> {
             takes_array(&mut chosen)?;
         }
         Ok(FunctionOrCast::Function(Box::new(chosen)))
+    }
+
+    /// The functions of users that may be meant; none, if one of the system has just these arguments: that comes before them.
+    fn functions_beside(&mut self, name: &FunctionName, sources: &[Oid]) -> SqlResult<Vec<Arc<Function>>> {
+        let is_of_system = |schema: &str| matches!(schema, "pg_catalog" | "information_schema");
+        let is_exact = |function: &FunctionRow| function.variadic == 0 && function.arguments == sources;
+        if name.schema.as_deref().is_some_and(is_of_system) || name.functions().iter().any(is_exact) {
+            return Ok(Vec::new());
+        }
+        self.own_functions(name)
     }
 
     /// `text(x)` and `int4(x)`: a cast that no function makes.
@@ -152,7 +173,12 @@ impl Binder<'_> {
     }
 
     /// The arguments in the order of the parameters, converted, with defaults, and those of a `VARIADIC` list as an array.
-    fn complete(&mut self, way: &Way, arguments: Vec<Argument>, position: Option<u32>) -> SqlResult<Chosen> {
+    fn complete(
+        &mut self,
+        way: &Way<'_>,
+        arguments: Vec<Argument>,
+        position: Option<u32>,
+    ) -> SqlResult<Chosen> {
         let function = way.function;
         let mut given: Vec<Option<Expression>> =
             arguments.into_iter().map(|argument| Some(argument.value)).collect();
@@ -160,6 +186,7 @@ impl Binder<'_> {
         for (parameter, source) in way.order.iter().enumerate() {
             let value = match source.and_then(|index| given.get_mut(index)).and_then(Option::take) {
                 Some(value) => value,
+                None if system().function(function.oid).is_none() => self.own_default(function, parameter)?,
                 None => default_argument(function, parameter).ok_or_else(|| {
                     SqlError::unsupported(format!("the default of a parameter of {}", function.name))
                 })?,
@@ -192,7 +219,7 @@ impl Binder<'_> {
             let list = converted.split_off(converted.len() - count);
             converted.push(self.variadic_array(function, meant, list)?);
         }
-        Ok(Chosen { function: Arc::new(function.clone()), arguments: converted, result })
+        Ok(Chosen { function: Arc::new(function.clone()), arguments: converted, result, own: None })
     }
 
     fn variadic_array(
@@ -402,7 +429,7 @@ fn signature(name: &str, arguments: &[Argument]) -> String {
 }
 
 /// All ways to call functions of this name with so many arguments.
-fn ways(functions: &'static [FunctionRow], arguments: &[Argument], is_variadic: bool) -> Vec<Way> {
+fn ways<'f>(functions: &'f [FunctionRow], arguments: &[Argument], is_variadic: bool) -> Vec<Way<'f>> {
     let count = arguments.len();
     let mut ways = Vec::new();
     for function in functions {
@@ -436,7 +463,7 @@ fn ways(functions: &'static [FunctionRow], arguments: &[Argument], is_variadic: 
     ways
 }
 
-fn named_way(function: &'static FunctionRow, arguments: &[Argument]) -> Option<Way> {
+fn named_way<'f>(function: &'f FunctionRow, arguments: &[Argument]) -> Option<Way<'f>> {
     let declared = function.arguments.len();
     let mut order: Vec<Option<usize>> = vec![None; declared];
     for (index, argument) in arguments.iter().enumerate() {
@@ -458,14 +485,14 @@ fn named_way(function: &'static FunctionRow, arguments: &[Argument]) -> Option<W
 }
 
 /// The types of the arguments in the order of the parameters; those of defaults match whatever is declared.
-fn in_order(way: &Way, sources: &[Oid]) -> Vec<Oid> {
+fn in_order(way: &Way<'_>, sources: &[Oid]) -> Vec<Oid> {
     let source = |(slot, declared): (&Option<usize>, &Oid)| {
         slot.and_then(|index| sources.get(index)).copied().unwrap_or(*declared)
     };
     way.order.iter().zip(&way.types).map(source).collect()
 }
 
-fn exact_way(ways: &[Way], sources: &[Oid], candidates: &[Candidate]) -> Option<Candidate> {
+fn exact_way(ways: &[Way<'_>], sources: &[Oid], candidates: &[Candidate]) -> Option<Candidate> {
     let mut exact = candidates.iter().filter(|candidate| {
         let way = &ways[candidate.index];
         in_order(way, sources) == way.types
@@ -479,7 +506,7 @@ fn exact_way(ways: &[Way], sources: &[Oid], candidates: &[Candidate]) -> Option<
     plain.cloned()
 }
 
-fn matching_ways(ways: &[Way], sources: &[Oid], candidates: &[Candidate]) -> Vec<Candidate> {
+fn matching_ways(ways: &[Way<'_>], sources: &[Oid], candidates: &[Candidate]) -> Vec<Candidate> {
     let fitting: Vec<Candidate> = candidates
         .iter()
         .filter(|candidate| {
@@ -493,7 +520,7 @@ fn matching_ways(ways: &[Way], sources: &[Oid], candidates: &[Candidate]) -> Vec
     if plain.is_empty() { fitting } else { plain }
 }
 
-fn best_way(ways: &[Way], sources: &[Oid], fitting: Vec<Candidate>) -> Option<Candidate> {
+fn best_way(ways: &[Way<'_>], sources: &[Oid], fitting: Vec<Candidate>) -> Option<Candidate> {
     // With defaults, only the parameters that are given are compared.
     let given = |candidate: &Candidate| {
         let way = &ways[candidate.index];

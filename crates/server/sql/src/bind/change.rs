@@ -119,6 +119,15 @@ impl Binder<'_> {
         let mut view = None;
         let mut shown = None;
         let table = match self.find_relation(schema.as_deref(), &plain)? {
+            Some(Definition::Table(table)) if table.query.is_some() => {
+                if verb == "merge into" {
+                    let message = format!("cannot execute MERGE on relation \"{}\"", table.name);
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                        .with_detail("This operation is not supported for materialized views."));
+                }
+                let message = format!("cannot change materialized view \"{}\"", table.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
             Some(Definition::Table(table)) => table,
             Some(Definition::View(found)) => {
                 let (table, target) = self.target_view(&found, verb)?;

@@ -190,7 +190,7 @@ impl Binder<'_> {
     }
 
     /// With an alias for the table, and names for its first columns.
-    fn aliased(
+    pub(super) fn aliased(
         &mut self,
         relation: Relation,
         name: String,

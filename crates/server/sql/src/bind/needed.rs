@@ -26,6 +26,8 @@ pub(crate) struct NeededPrivileges {
     pub(crate) inserted: Vec<u16>,
     /// Numbers of columns that `UPDATE` gives values to.
     pub(crate) updated: Vec<u16>,
+    /// Whether the text of a function names it.
+    pub(crate) is_in_function: bool,
     /// What a change of a view changes in its place, from the view down: the next view, at last the table.
     pub(crate) beneath: Vec<Beneath>,
 }
@@ -73,6 +75,7 @@ impl Binder<'_> {
             selected: Vec::new(),
             inserted: Vec::new(),
             updated: Vec::new(),
+            is_in_function: self.functions.is_inside(),
             beneath: Vec::new(),
         });
     }

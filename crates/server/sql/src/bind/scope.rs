@@ -6,7 +6,7 @@ use seawall_values::{Oid, SqlError, SqlResult, SqlState, TypeReference};
 
 use super::Binder;
 use super::row_locks::{LockedRows, RowLocking};
-use crate::algebra::{Aggregation, Call, ColumnId, Expression, WindowCall};
+use crate::algebra::{Aggregation, Call, ColumnId, Expression, Relation, WindowCall};
 use crate::schema::Table;
 
 /// A column that can be named.
@@ -161,8 +161,12 @@ pub(crate) struct Scope {
     pub(crate) named_windows: Vec<(String, sqlparser::ast::WindowSpec)>,
     /// Set-returning functions of this query so far: level of nesting, column and call.
     pub(crate) sets: Vec<(ColumnId, Call)>,
+    /// A function of a user among them: the column, and the rows that it is of.
+    pub(crate) own_set: Option<(ColumnId, Relation)>,
     /// Where the last of them is.
     pub(crate) set_position: Option<u32>,
+    /// Whether its columns are the parameters of a function: they are as constants.
+    pub(crate) is_of_parameters: bool,
     /// Whether an aggregate's arguments are being bound.
     pub(crate) is_in_aggregate: bool,
     /// Whether the arguments of a window function are being bound.
@@ -184,6 +188,7 @@ impl Scope {
             || self.groupings.iter().any(|(made, _)| *made == id)
             || self.windows.iter().any(|(made, _)| *made == id)
             || self.sets.iter().any(|(made, _)| *made == id)
+            || self.own_set.as_ref().is_some_and(|(made, _)| *made == id)
     }
 }
 

@@ -19,7 +19,7 @@ use super::row_locks::{RowLocking, is_selection};
 use super::scope::{Clause, Scope};
 use super::{Binder, constant};
 use crate::algebra::walk::visit;
-use crate::algebra::{ColumnId, ExpressionKind, OutputColumn, Relation, SortKey};
+use crate::algebra::{ColumnId, ExpressionKind, JoinKind, OutputColumn, Relation, SortKey};
 use order::{check_equality, order_list, sorted};
 
 /// What a query adds around its body.
@@ -219,6 +219,11 @@ impl Binder<'_> {
             !scope.aggregates.is_empty() || !scope.groupings.is_empty()
         };
         self.check_locking(select, !around.locks.is_empty(), is_grouped)?;
+        if is_grouped && self.scope().own_set.is_some() {
+            let at = self.scope().set_position.take();
+            let what = "a function of a user that returns a set, in a query with groups";
+            return Err(SqlError::unsupported(what).at(at));
+        }
         if is_grouped {
             relation = self.grouped(relation, groups, &mut items, &mut having)?;
         }
@@ -289,6 +294,14 @@ impl Binder<'_> {
 
     /// Set-returning functions of the list of results: those that others use as arguments first.
     pub(super) fn with_sets(&mut self, mut relation: Relation) -> Relation {
+        if let Some((_, rows)) = self.scope().own_set.take() {
+            relation = Relation::Join {
+                kind: JoinKind::Inner,
+                left: Box::new(relation),
+                right: Box::new(rows),
+                condition: constant(Datum::Bool(true), oid::BOOL),
+            };
+        }
         let mut pending = std::mem::take(&mut self.scope().sets);
         while !pending.is_empty() {
             let ids: Vec<ColumnId> = pending.iter().map(|(id, _)| *id).collect();

@@ -6,6 +6,7 @@ mod classes;
 pub(super) mod constraints;
 pub(super) mod database;
 mod dependencies;
+mod functions;
 mod indexes;
 mod replication;
 mod roles;
@@ -74,13 +75,14 @@ pub(super) type Table = &'static [(&'static str, Live)];
 /// The makers of a relation's live rows, if it has any.
 pub(super) fn live(relation: &str) -> Option<&'static Live> {
     static MAP: OnceLock<FxHashMap<&'static str, &'static Live>> = OnceLock::new();
-    let tables: [Table; 18] = [
+    let tables: [Table; 19] = [
         access::TABLE,
         attributes::TABLE,
         classes::TABLE,
         constraints::TABLE,
         database::TABLE,
         dependencies::TABLE,
+        functions::TABLE,
         indexes::TABLE,
         replication::TABLE,
         roles::TABLE,

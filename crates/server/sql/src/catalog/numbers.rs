@@ -53,6 +53,8 @@ pub const PG_AUTHID: Oid = 1260;
 /// `pg_class.oid` of `pg_database`.
 pub const PG_DATABASE: Oid = 1262;
 
+/// What the binder has for the type of the rows of a relation.
+const BOUND_ROW_TYPES: Oid = 0x4000_0000;
 const ROW_TYPES: Oid = 0x8000_0000;
 const ROW_ARRAY_TYPES: Oid = 0xA000_0000;
 const RULES: Oid = 0xC000_0000;
@@ -73,6 +75,7 @@ pub fn row_array_type(relation: Oid) -> Oid {
 /// The relation whose rows, or arrays of rows, a type has.
 pub fn relation_of_type(of: Oid) -> Option<(Oid, bool)> {
     match of {
+        BOUND_ROW_TYPES..ROW_TYPES => Some((of - BOUND_ROW_TYPES, false)),
         ROW_TYPES..ROW_ARRAY_TYPES => Some((of - ROW_TYPES, false)),
         ROW_ARRAY_TYPES..RULES => Some((of - ROW_ARRAY_TYPES, true)),
         _ => None,

@@ -7,6 +7,7 @@ use seawall_replication::Replication;
 use seawall_values::{Oid, SqlResult};
 
 use crate::monitor::Monitor;
+use crate::schema::function::Function;
 use crate::schema::privilege::AccessList;
 use crate::schema::statistics::TableStatistics;
 use crate::schema::user_type::UserType;
@@ -326,6 +327,30 @@ pub trait Source {
     /// # Errors
     /// What the engine says.
     fn namespaces(&mut self) -> SqlResult<Vec<Namespace>>;
+
+    /// All functions that users have made, by their numbers.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn functions(&mut self) -> SqlResult<Vec<Function>> {
+        Ok(Vec::new())
+    }
+
+    /// The function with this number, if users have made it.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn function(&mut self, _oid: Oid) -> SqlResult<Option<Function>> {
+        Ok(None)
+    }
+
+    /// Functions of a schema with this name that users have made.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn functions_named(&mut self, _namespace: Oid, _name: &str) -> SqlResult<Vec<Arc<Function>>> {
+        Ok(Vec::new())
+    }
 
     /// All roles but those whose names begin with `pg_`.
     ///

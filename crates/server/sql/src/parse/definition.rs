@@ -1,4 +1,4 @@
-//! Statements that define objects: `CREATE`, `ALTER`, `DROP`, `COMMENT`, `GRANT`, `REVOKE`, `REASSIGN OWNED`.
+//! Statements that define objects: `REFRESH`, `CREATE`, `ALTER`, `DROP`, `COMMENT`, `GRANT`, `REVOKE`, `REASSIGN OWNED`.
 
 mod alter;
 mod column;
@@ -7,8 +7,10 @@ mod constraint;
 mod domain;
 mod drop;
 mod drop_absent;
+mod function;
 mod grant;
 mod index;
+mod materialized_view;
 mod role;
 mod schema;
 mod sequence;
@@ -23,7 +25,7 @@ use super::statement::definition::{Definition, RoleName};
 use crate::schema::define::requests::Behavior;
 
 pub(super) fn definition(reader: &mut Reader<'_>) -> SqlResult<Definition> {
-    let words = ["create", "alter", "drop", "comment", "grant", "revoke", "reassign"];
+    let words = ["create", "alter", "drop", "comment", "grant", "revoke", "reassign", "refresh"];
     let word = reader.take_one_of(&words);
     match word.ok_or_else(|| reader.error())? {
         "create" => create(reader),
@@ -32,6 +34,7 @@ pub(super) fn definition(reader: &mut Reader<'_>) -> SqlResult<Definition> {
         "comment" => comment::comment(reader),
         "grant" => grant::grant(reader),
         "revoke" => grant::revoke(reader),
+        "refresh" => materialized_view::refresh(reader),
         _ => reassign(reader),
     }
 }
@@ -50,6 +53,9 @@ fn create(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     if or_replace && !is_replaceable(reader) {
         return Err(unsupported(reader, "CREATE"));
     }
+    if reader.take_word("function") {
+        return function::create(reader, or_replace);
+    }
     let is_temporary = temporary(reader)?;
     if !is_temporary {
         reader.take_word("unlogged");
@@ -59,6 +65,9 @@ fn create(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     }
     if reader.take_word("view") {
         return view::create(reader, or_replace, is_temporary);
+    }
+    if reader.take(&["materialized", "view"]) {
+        return materialized_view::create(reader);
     }
     if reader.take_word("sequence") {
         return sequence::create(reader, is_temporary);
@@ -86,7 +95,7 @@ fn create(reader: &mut Reader<'_>) -> SqlResult<Definition> {
 }
 
 fn is_replaceable(reader: &Reader<'_>) -> bool {
-    ["view", "temp", "temporary", "local", "recursive"].iter().any(|word| reader.is_word(word))
+    ["view", "function", "temp", "temporary", "local", "recursive"].iter().any(|word| reader.is_word(word))
 }
 
 /// `TEMPORARY` in any of its forms.
@@ -101,7 +110,7 @@ fn temporary(reader: &mut Reader<'_>) -> SqlResult<bool> {
 
 /// Objects that PostgreSQL has and Seawall has not are named; what is none is an error of syntax.
 fn unsupported(reader: &Reader<'_>, verb: &str) -> Box<SqlError> {
-    const OBJECTS: [&[&str]; 42] = [
+    const OBJECTS: [&[&str]; 40] = [
         &["access", "method"],
         &["aggregate"],
         &["cast"],
@@ -116,10 +125,8 @@ fn unsupported(reader: &Reader<'_>, verb: &str) -> Box<SqlError> {
         &["extension"],
         &["foreign", "data", "wrapper"],
         &["foreign", "table"],
-        &["function"],
         &["language"],
         &["large", "object"],
-        &["materialized", "view"],
         &["operator", "class"],
         &["operator", "family"],
         &["operator"],

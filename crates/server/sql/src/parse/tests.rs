@@ -160,17 +160,18 @@ fn an_identity_column_takes_no_nulls() {
 #[test]
 fn what_seawall_lacks_is_refused_by_name() {
     let refused = [
-        ("CREATE OR REPLACE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "CREATE FUNCTION"),
+        ("CREATE PROCEDURE f() LANGUAGE sql AS 'SELECT 1'", "CREATE PROCEDURE"),
+        ("CREATE FUNCTION f() RETURNS int RETURN 1", "a function whose body is not a text"),
+        ("CREATE FUNCTION f() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'", "SECURITY DEFINER"),
         ("CREATE TRIGGER x AFTER INSERT ON t EXECUTE FUNCTION f()", "CREATE TRIGGER"),
         ("CREATE TYPE pair AS (a int)", "CREATE TYPE of a composite type"),
         ("CREATE DATABASE d", "CREATE DATABASE"),
-        ("CREATE MATERIALIZED VIEW v AS SELECT 1", "CREATE MATERIALIZED VIEW"),
         ("CREATE EXTENSION IF NOT EXISTS x", "CREATE EXTENSION"),
         ("CREATE TABLE t (a int) PARTITION BY RANGE (a)", "PARTITION BY"),
         ("CREATE TABLE t (a int, EXCLUDE USING gist (a WITH =))", "EXCLUDE"),
         ("DO $$BEGIN END$$", "DO"),
         ("DROP CAST (a AS b)", "DROP CAST"),
-        ("GRANT EXECUTE ON FUNCTION f TO a", "GRANT and REVOKE of privileges ON FUNCTION"),
+        ("GRANT EXECUTE ON PROCEDURE f TO a", "GRANT and REVOKE of privileges ON PROCEDURE"),
         ("REVOKE USAGE ON TYPE t FROM a", "GRANT and REVOKE of privileges ON TYPE"),
         ("SET TRANSACTION SNAPSHOT 'a'", "SET TRANSACTION SNAPSHOT"),
     ];

@@ -57,7 +57,7 @@ pub(super) fn statement(reader: &mut Reader<'_>) -> SqlResult<Statement> {
         "vacuum" | "analyze" | "analyse" | "checkpoint" | "cluster" | "reindex" => {
             Utility::Maintenance(maintenance::maintenance(reader)?)
         }
-        "create" | "alter" | "drop" | "comment" | "grant" | "revoke" | "reassign" => {
+        "create" | "alter" | "drop" | "comment" | "grant" | "revoke" | "reassign" | "refresh" => {
             Utility::Define(Box::new(definition::definition(reader)?))
         }
         _ => return Err(unknown(reader, &word)),

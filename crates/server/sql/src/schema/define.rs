@@ -24,8 +24,10 @@ mod domain;
 mod drop;
 mod expression_text;
 mod foreign_key;
+mod function;
 mod identity;
 mod index;
+mod materialized_view;
 mod names;
 mod namespace;
 mod owned;
@@ -307,6 +309,7 @@ impl RelationKind {
         match self {
             RelationKind::Table => "table",
             RelationKind::View => "view",
+            RelationKind::MaterializedView => "materialized view",
             RelationKind::Sequence => "sequence",
             RelationKind::Index => "index",
         }
@@ -315,6 +318,7 @@ impl RelationKind {
 
 fn kind_of(definition: &Definition) -> RelationKind {
     match definition {
+        Definition::Table(table) if table.query.is_some() => RelationKind::MaterializedView,
         Definition::Table(_) | Definition::System(_) => RelationKind::Table,
         Definition::View(_) => RelationKind::View,
         Definition::Sequence(_) => RelationKind::Sequence,

@@ -120,9 +120,9 @@ pub enum ObjectKind {
     Schema,
     /// The database.
     Database,
-    /// A function: privileges of new ones only, for `ALTER DEFAULT PRIVILEGES`.
+    /// A function.
     Function,
-    /// A type, likewise.
+    /// A type: privileges of new ones only, for `ALTER DEFAULT PRIVILEGES`.
     Type,
 }
 

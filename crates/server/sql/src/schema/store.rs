@@ -11,6 +11,7 @@
 
 mod access;
 mod encoding;
+mod functions;
 mod lookup;
 mod numbers;
 mod objects;

@@ -45,7 +45,12 @@ impl Session {
 
     fn copied_query(&mut self, name: &ObjectName, columns: &[String]) -> SqlResult<String> {
         let table = match self.named_relation(name)? {
-            Definition::Table(table) => table,
+            Definition::Table(table) if table.query.is_none() => table,
+            Definition::Table(_) => {
+                let message = format!("cannot copy from materialized view \"{}\"", name.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+                    .with_hint("Try the COPY (SELECT ...) TO variant."));
+            }
             Definition::View(_) => {
                 let message = format!("cannot copy from view \"{}\"", name.name);
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
@@ -142,7 +147,11 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> SqlResult<u64> {
         let table = match self.named_relation(name)? {
-            Definition::Table(table) => table,
+            Definition::Table(table) if table.query.is_none() => table,
+            Definition::Table(_) => {
+                let message = format!("cannot copy to materialized view \"{}\"", name.name);
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
             Definition::View(_) => {
                 let message = format!("cannot copy to view \"{}\"", name.name);
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)

@@ -6,8 +6,10 @@
 mod absent;
 mod alter;
 mod domain;
+mod function;
 mod index;
 mod like;
+mod materialized_view;
 pub(super) mod on_commit;
 mod privileges;
 mod role;
@@ -87,6 +89,10 @@ impl Session {
             Written::CreateTableAs(create) => return self.create_table_as(text, create).map(Some),
             Written::CreateIndex(create) => self.create_index(create)?,
             Written::CreateView(create) => self.create_view(create)?,
+            Written::CreateMaterializedView(create) => {
+                return self.create_materialized_view(create).map(Some);
+            }
+            Written::RefreshMaterializedView(refresh) => self.refresh_materialized_view(refresh)?,
             Written::CreateSequence(create) => self.create_sequence(text, create)?,
             Written::CreateSchema(create) => self.create_schema(text, create)?,
             Written::CreateRole(create) => self.create_role(create)?,
@@ -114,12 +120,12 @@ impl Session {
                 let request = DropNamed { names, if_exists: *if_exists, behavior: Behavior::Restrict };
                 self.with_definer(|definer| definer.drop_roles(&request))?;
             }
-            Written::Comment { on, text } => self.comment(on, text.as_deref())?,
+            Written::Comment { on, text: comment } => self.comment(text, on, comment.as_deref())?,
             Written::GrantRoles { roles, members, is_admin } => {
                 let (roles, members) = (self.role_numbers(roles)?, self.role_numbers(members)?);
                 self.with_definer(|definer| definer.grant_roles(&roles, &members, *is_admin))?;
             }
-            Written::ChangePrivileges(change) => self.change_privileges(change)?,
+            Written::ChangePrivileges(change) => self.change_privileges(text, change)?,
             Written::CreateEnum { name, labels } => self.create_enum(name, labels)?,
             Written::CreateDomain(create) => self.create_domain(text, create)?,
             Written::AlterType(alter) => self.alter_type(alter)?,
@@ -127,6 +133,8 @@ impl Session {
                 self.drop_types(names, *is_domain, *if_exists, *behavior)?;
             }
             Written::DropAbsent(drop) => self.drop_absent(text, drop)?,
+            Written::CreateFunction(create) => self.create_function(text, create)?,
+            Written::AlterFunction(alter) => self.alter_function(text, alter)?,
             Written::DropOwned { owners, behavior } => {
                 let owners = self.role_numbers(owners)?;
                 self.with_definer(|definer| definer.drop_owned(&owners, *behavior))?;
@@ -174,10 +182,21 @@ impl Session {
         self.named_relation(name).map(|definition| crate::catalog::oid_of(&definition))
     }
 
+    /// The table or materialized view with this name; `42P01`, `42809`.
+    fn indexed_table(&mut self, name: &ObjectName) -> SqlResult<Arc<crate::schema::Table>> {
+        match self.named_relation(name)? {
+            Definition::Table(table) => Ok(table),
+            _ => {
+                let message = format!("\"{}\" is not a table", name.name);
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
+        }
+    }
+
     /// The table with this name; `42P01`, `42809`.
     fn table_named(&mut self, name: &ObjectName) -> SqlResult<Arc<crate::schema::Table>> {
         match self.named_relation(name)? {
-            Definition::Table(table) => Ok(table),
+            Definition::Table(table) if table.query.is_none() => Ok(table),
             _ => {
                 let message = format!("\"{}\" is not a table", name.name);
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
@@ -317,7 +336,7 @@ impl Session {
         }
     }
 
-    fn comment(&mut self, on: &CommentedObject, text: Option<&str>) -> SqlResult<()> {
+    fn comment(&mut self, whole: &Text, on: &CommentedObject, text: Option<&str>) -> SqlResult<()> {
         let on = match on {
             CommentedObject::Relation(kind, name) => {
                 let definition = self.named_relation(name)?;
@@ -332,6 +351,10 @@ impl Session {
                 Commented::Constraint(self.relation_number(name)?, table.clone())
             }
             CommentedObject::Type(name, is_domain) => Commented::Type(name.relation(), *is_domain),
+            CommentedObject::Function(name) => match self.own_function(whole, name)? {
+                Some(function) => Commented::Function(function.oid),
+                None => return Err(self.no_such_function(whole, name)?),
+            },
             CommentedObject::Schema(name) => {
                 Commented::Namespace(self.with_definer(|definer| definer.namespace_named(name))?)
             }
@@ -383,7 +406,15 @@ impl Session {
 fn check_kind(kind: RelationKind, definition: &Definition, name: &str) -> SqlResult<()> {
     let (is_alike, word) = match kind {
         RelationKind::Table => {
-            (matches!(definition, Definition::Table(_) | Definition::System(_)), "a table")
+            let is_table = match definition {
+                Definition::Table(table) => table.query.is_none(),
+                definition => matches!(definition, Definition::System(_)),
+            };
+            (is_table, "a table")
+        }
+        RelationKind::MaterializedView => {
+            let is_one = matches!(definition, Definition::Table(table) if table.query.is_some());
+            (is_one, "a materialized view")
         }
         RelationKind::View => (matches!(definition, Definition::View(_)), "a view"),
         RelationKind::Sequence => (matches!(definition, Definition::Sequence(_)), "a sequence"),

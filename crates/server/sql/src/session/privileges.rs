@@ -194,6 +194,7 @@ fn denied(relation: &Definition) -> Box<SqlError> {
         Definition::View(_) => "view",
         Definition::Sequence(_) => "sequence",
         Definition::Index(..) => "index",
+        Definition::Table(table) if table.query.is_some() => "materialized view",
         Definition::Table(_) => "table",
         Definition::System(system) if crate::catalog::is_system_view(system.oid) => "view",
         Definition::System(_) => "table",
@@ -220,7 +221,7 @@ fn live_numbers(relation: &Definition) -> Vec<u16> {
 /// The relations that a statement names itself, and not a view in it: each alone (0), and with the numbers of the columns that it names.
 pub(super) fn uses(needed: &[NeededPrivileges]) -> Vec<(Oid, u16)> {
     let mut uses = Vec::new();
-    for needed in needed.iter().filter(|needed| needed.checked_as.is_none()) {
+    for needed in needed.iter().filter(|needed| needed.checked_as.is_none() && !needed.is_in_function) {
         let relation = oid_of(&needed.relation);
         uses.push((relation, 0));
         let numbers = needed.selected.iter().filter_map(|number| u16::try_from(*number).ok());

@@ -309,7 +309,12 @@ impl Session {
         let wait = if is_nowait { LockWait::NoWait } else { self.lock_wait() };
         for name in names {
             let table = match self.named_relation(name)? {
-                Definition::Table(table) => table,
+                Definition::Table(table) if table.query.is_none() => table,
+                Definition::Table(_) => {
+                    let message = format!("cannot lock relation \"{}\"", name.name);
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+                        .with_detail("This operation is not supported for materialized views."));
+                }
                 Definition::View(_) => return Err(SqlError::unsupported("LOCK TABLE of a view")),
                 _ => {
                     let message = format!("\"{}\" is not a table or view", name.name);

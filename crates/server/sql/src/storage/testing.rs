@@ -294,6 +294,7 @@ pub(crate) fn new_table(name: &str, columns: Vec<NewColumn>, constraints: Vec<Ne
         name: name.to_owned(),
         namespace: PUBLIC,
         is_temporary: false,
+        query: None,
         if_not_exists: false,
         columns,
         constraints,

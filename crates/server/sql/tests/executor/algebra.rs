@@ -111,6 +111,7 @@ pub(crate) fn table(number: Oid, columns: usize, keys: usize) -> Arc<Table> {
         indexes: Vec::new(),
         constraints: Vec::new(),
         is_temporary: false,
+        query: None,
         version: 1,
         options: Vec::new(),
     })

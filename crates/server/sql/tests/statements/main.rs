@@ -2,6 +2,7 @@
 
 mod automatic_analyze;
 mod client;
+mod function_limits;
 mod memory;
 mod observed;
 mod user_types;
@@ -58,10 +59,12 @@ recorded! {
     enums,
     equivalents,
     expressions,
+    functions,
     grouping,
     grammar,
     inference,
     json,
+    materialized_views,
     merge,
     pg_statistic,
     privileges,

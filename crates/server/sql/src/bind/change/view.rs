@@ -234,7 +234,7 @@ impl Binder<'_> {
             let (level, base) = self.level(&view, &verb)?;
             levels.push(level);
             match base {
-                Definition::Table(table) => break table,
+                Definition::Table(table) if table.query.is_none() => break table,
                 Definition::View(inner) => view = inner,
                 Definition::System(system) => {
                     let message = format!("permission denied: \"{}\" is a system catalog", system.name);

@@ -59,6 +59,12 @@ impl Binder<'_> {
             )
             .at(position));
         };
+        if let Some(parameter) = self.own_parameter(index) {
+            return parameter.map(|parameter| Expression { position, ..parameter }).ok_or_else(|| {
+                let message = format!("there is no parameter {text}");
+                SqlError::new(SqlState::UNDEFINED_PARAMETER, message).at(position)
+            });
+        }
         if !self.has_parameters {
             return Err(SqlError::new(
                 SqlState::UNDEFINED_PARAMETER,

@@ -76,6 +76,17 @@ impl Binder<'_> {
             }
             _ => {}
         }
+        if let Some(own) = &chosen.own {
+            let own = Arc::clone(own);
+            if has_ordinality {
+                return Err(SqlError::unsupported("WITH ORDINALITY of a function of a user").at(position));
+            }
+            let (function, arguments) = (chosen.function.clone(), chosen.arguments.clone());
+            let call = Call { function, arguments, written: Written::Function };
+            let outputs = self.function_columns(&call, chosen.result, &plain, alias, position)?;
+            self.locks_of(&alias.map_or(plain, |alias| folded(&alias.name)), Lockable::Other("a function"))?;
+            return self.own_in_from(&own, chosen, outputs, alias, position);
+        }
         let takes_columns = seawall_values::set_returning::takes_columns(&chosen.function.source);
         if !chosen.function.returns_set && !takes_columns {
             let call =
@@ -210,6 +221,9 @@ impl Binder<'_> {
         let FunctionOrCast::Function(chosen) = chosen else {
             return Err(SqlError::unsupported(format!("{plain} in ROWS FROM")).at(position));
         };
+        if chosen.own.is_some() {
+            return Err(SqlError::unsupported("a function of a user in ROWS FROM").at(position));
+        }
         let is_set = chosen.function.returns_set;
         let is_known = chosen.function.kind == FunctionKind::Function
             && !seawall_values::set_returning::takes_columns(&chosen.function.source);

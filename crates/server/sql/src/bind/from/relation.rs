@@ -35,7 +35,10 @@ impl Binder<'_> {
         };
         let locks = self.locks_of(&shown, Lockable::Rows)?;
         let item = match &found {
-            Definition::Table(table) => self.table(table, schema, alias)?,
+            Definition::Table(table) => {
+                self.check_materialized(table, &locks)?;
+                self.table(table, schema, alias)?
+            }
             Definition::View(view) => {
                 let locks = locks.clone();
                 self.with_pushed_locks(locks, |binder| binder.view(view, alias, position))?
@@ -54,6 +57,22 @@ impl Binder<'_> {
         self.need_select(found);
         self.note_locked(item.tables.first().and_then(|table| table.row), &locks);
         Ok(item)
+    }
+
+    /// A materialized view gives its rows once they are there, and nobody locks them.
+    fn check_materialized(&self, table: &Table, locks: &[RowLocking]) -> SqlResult<()> {
+        let Some(query) = &table.query else { return Ok(()) };
+        if !locks.is_empty() {
+            let message = format!("cannot lock rows in materialized view \"{}\"", table.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        // A definition may name it before.
+        if query.is_populated || self.stars.is_some() {
+            return Ok(());
+        }
+        let message = format!("materialized view \"{}\" has not been populated", table.name);
+        Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+            .with_hint("Use the REFRESH MATERIALIZED VIEW command."))
     }
 
     /// A relation by its name, where the text that is bound is read with a search path of its own.

@@ -10,7 +10,7 @@ use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState};
 use super::super::initial::initial_rows;
 use super::super::names::{relation_numbered, roles_of};
 use super::super::numbers::{
-    BOOTSTRAP_ROLE, DATABASE, PG_CATALOG, PG_CLASS, PG_DATABASE, PG_NAMESPACE, SEAWALL,
+    BOOTSTRAP_ROLE, DATABASE, PG_CATALOG, PG_CLASS, PG_DATABASE, PG_NAMESPACE, PG_PROC, SEAWALL,
 };
 use super::super::source::Source;
 use super::super::{heading, information_schema, oid_of};
@@ -336,6 +336,11 @@ fn function(source: &mut dyn Source, object: &Datum) -> SqlResult<Option<Owned>>
         Datum::Oid(oid) => *oid,
         _ => return Err(SqlError::internal("a function is neither a name nor a number")),
     };
+    if let Some(found) = source.function(number)? {
+        let list = access_list(source, ObjectKind::Function, (number, PG_PROC, 0), found.owner)?;
+        let lists = Some((ObjectKind::Function, vec![list]));
+        return Ok(Some(Owned { owner: found.owner, public: &[], lists }));
+    }
     Ok(system().function(number).map(|_| Owned::plain(BOOTSTRAP_ROLE, &["EXECUTE"])))
 }
 

@@ -1,5 +1,7 @@
 //! Functions as text: `pg_get_function_arguments`, `pg_get_function_result` and their kind.
 
+use std::borrow::Cow;
+
 use seawall_values::functions::Call;
 use seawall_values::system::{FunctionKind, FunctionRow, system};
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState};
@@ -8,6 +10,7 @@ use super::super::initial::value_of;
 use super::super::names::{qualified, quoted, type_text};
 use super::super::source::Source;
 use super::{Table, integer, nothing, object};
+use crate::schema::function::Function;
 
 pub(super) const TABLE: Table = &[
     ("pg_get_function_arguments", |source, call| {
@@ -32,10 +35,21 @@ enum Defaults {
 type Describe = fn(&mut dyn Source, &FunctionRow) -> SqlResult<Option<String>>;
 
 fn with_function(source: &mut dyn Source, call: &Call<'_>, describe: Describe) -> SqlResult<Datum> {
-    match system().function(object(call, 0)?) {
-        Some(function) => Ok(describe(source, function)?.map_or(Datum::Null, Datum::text)),
+    match function_numbered(source, object(call, 0)?)? {
+        Some(function) => Ok(describe(source, &function)?.map_or(Datum::Null, Datum::text)),
         None => Ok(Datum::Null),
     }
+}
+
+/// A function of the system, or of a user.
+pub(super) fn function_numbered(
+    source: &mut dyn Source,
+    oid: Oid,
+) -> SqlResult<Option<Cow<'static, FunctionRow>>> {
+    if let Some(function) = system().function(oid) {
+        return Ok(Some(Cow::Borrowed(function)));
+    }
+    Ok(source.function(oid)?.map(|function| Cow::Owned(function.row())))
 }
 
 /// A parameter: mode, type, name.
@@ -142,10 +156,10 @@ fn result(source: &mut dyn Source, function: &FunctionRow) -> SqlResult<Option<S
 }
 
 /// The default of a parameter, counted from 1 over all parameters.
-fn argument_default(_source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
-    let Some(function) = system().function(object(call, 0)?) else { return Ok(Datum::Null) };
+fn argument_default(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
+    let Some(function) = function_numbered(source, object(call, 0)?)? else { return Ok(Datum::Null) };
     let Ok(number) = usize::try_from(integer(call, 1)?) else { return Ok(Datum::Null) };
-    let all = parameters(function);
+    let all = parameters(&function);
     let is_input = |parameter: &Parameter<'_>| matches!(parameter.mode, b'i' | b'b' | b'v');
     if !number.checked_sub(1).and_then(|position| all.get(position)).is_some_and(is_input) {
         return Ok(Datum::Null);
@@ -156,9 +170,47 @@ fn argument_default(_source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datu
     Ok(found.map_or(Datum::Null, Datum::text))
 }
 
+/// `CREATE FUNCTION` of a function of a user.
+fn own_definition(source: &mut dyn Source, function: &Function) -> SqlResult<Datum> {
+    let row = function.row();
+    let name = qualified(source, function.namespace, &function.name, false)?;
+    let mut text = format!("CREATE OR REPLACE FUNCTION {name}({})\n", function_arguments(source, &row)?);
+    text += &format!(" RETURNS {}\n LANGUAGE sql\n", result(source, &row)?.unwrap_or_default());
+    let mut properties = Vec::new();
+    properties.extend(match function.volatility {
+        b'i' => Some("IMMUTABLE".to_owned()),
+        b's' => Some("STABLE".to_owned()),
+        _ => None,
+    });
+    properties.extend(match function.parallel {
+        b's' => Some("PARALLEL SAFE".to_owned()),
+        b'r' => Some("PARALLEL RESTRICTED".to_owned()),
+        _ => None,
+    });
+    properties.extend(function.is_strict.then(|| "STRICT".to_owned()));
+    properties.extend(function.is_leakproof.then(|| "LEAKPROOF".to_owned()));
+    properties.extend((function.cost != 100.0).then(|| format!("COST {}", function.cost)));
+    let has_rows = function.returns_set && function.rows != 1000.0;
+    properties.extend(has_rows.then(|| format!("ROWS {}", function.rows)));
+    if !properties.is_empty() {
+        text += &format!(" {}\n", properties.join(" "));
+    }
+    // As PostgreSQL, another mark where the text has this one.
+    let mut mark = "function".to_owned();
+    while function.body.contains(&format!("${mark}$")) {
+        mark.push('x');
+    }
+    text += &format!("AS ${mark}${}${mark}$\n", function.body);
+    Ok(Datum::text(text))
+}
+
 /// `CREATE FUNCTION`.
 fn definition(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
-    let Some(function) = system().function(object(call, 0)?) else { return Ok(Datum::Null) };
+    let number = object(call, 0)?;
+    if let Some(function) = source.function(number)? {
+        return own_definition(source, &function);
+    }
+    let Some(function) = system().function(number) else { return Ok(Datum::Null) };
     if function.kind == FunctionKind::Aggregate {
         let message = format!("\"{}\" is an aggregate function", function.name);
         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));

@@ -1,6 +1,8 @@
 //! Names of objects as values: `regclass`, `regtype`, `regproc`, `regprocedure`, `regoper`, `regoperator`, `regnamespace`, `regrole`,
 //! `regcollation`; and the look-up of names that functions take as texts.
 
+use std::borrow::Cow;
+
 use seawall_values::functions::Call;
 use seawall_values::system::{FunctionRow, OperatorRow, system};
 use seawall_values::user_types::enum_array;
@@ -14,6 +16,7 @@ use super::super::names::{
 use super::super::numbers::{PG_CATALOG, relation_of_type, row_array_type, row_type};
 use super::super::oid_of;
 use super::super::source::Source;
+use super::procedures::function_numbered;
 use super::{Table, object, text};
 use crate::schema::Definition;
 
@@ -329,14 +332,19 @@ pub(super) fn no_role(name: &str) -> Box<SqlError> {
 }
 
 /// Functions of a name in the schemas where it is looked up.
-fn functions_of(source: &mut dyn Source, name: &Name) -> SqlResult<Vec<&'static FunctionRow>> {
-    let namespaces = schemas(source, name)?;
-    Ok(namespaces.into_iter().flat_map(|namespace| system().functions_in(namespace, &name.name)).collect())
+fn functions_of(source: &mut dyn Source, name: &Name) -> SqlResult<Vec<Cow<'static, FunctionRow>>> {
+    let mut found: Vec<Cow<'static, FunctionRow>> = Vec::new();
+    for namespace in schemas(source, name)? {
+        found.extend(system().functions_in(namespace, &name.name).iter().map(Cow::Borrowed));
+        let own = source.functions_named(namespace, &name.name)?;
+        found.extend(own.iter().map(|function| Cow::Owned(function.row())));
+    }
+    Ok(found)
 }
 
 fn function_of_name(source: &mut dyn Source, text: &str) -> SqlResult<Oid> {
     let name = parse_name(text)?;
-    match functions_of(source, &name)?[..] {
+    match &functions_of(source, &name)?[..] {
         [] => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function \"{text}\" does not exist"))),
         [function] => Ok(function.oid),
         _ => Err(SqlError::new(
@@ -430,16 +438,17 @@ pub fn reference_output(source: &mut dyn Source, of: Oid, number: Oid) -> SqlRes
     let known = match of {
         oid::REGCLASS => return relation_text(source, number),
         oid::REGTYPE => Some(type_text(source, number, None)?).filter(|text| text != "???"),
-        oid::REGPROC => match system().function(number) {
+        oid::REGPROC => match function_numbered(source, number)? {
             Some(function) => {
                 let name = Name { schema: None, name: function.name.clone() };
-                let is_only_one = functions_of(source, &name)?.len() == 1;
+                let found = functions_of(source, &name)?;
+                let is_only_one = found.len() == 1 && found[0].oid == number;
                 Some(qualified(source, function.namespace, &function.name, is_only_one)?)
             }
             None => None,
         },
-        oid::REGPROCEDURE => match system().function(number) {
-            Some(function) => Some(signature(source, function)?),
+        oid::REGPROCEDURE => match function_numbered(source, number)? {
+            Some(function) => Some(signature(source, &function)?),
             None => None,
         },
         oid::REGOPER => system().operator(number).map(|operator| match operators_of(&operator.name) {

@@ -13,7 +13,7 @@ use super::{Table, object};
 pub(super) const TABLE: Table = &[
     ("pg_table_is_visible", |source, call| relation(source, object(call, 0)?)),
     ("pg_type_is_visible", type_),
-    ("pg_function_is_visible", |source, call| initial(source, call, "pg_proc", "pronamespace")),
+    ("pg_function_is_visible", function),
     ("pg_operator_is_visible", |source, call| initial(source, call, "pg_operator", "oprnamespace")),
     ("pg_opclass_is_visible", |source, call| initial(source, call, "pg_opclass", "opcnamespace")),
     ("pg_opfamily_is_visible", |source, call| initial(source, call, "pg_opfamily", "opfnamespace")),
@@ -46,6 +46,24 @@ fn type_(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
         Some((table, _)) => relation(source, table),
         None => initial(source, call, "pg_type", "typnamespace"),
     }
+}
+
+/// A function that one before it hides has the same arguments.
+fn function(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
+    let Some(found) = source.function(object(call, 0)?)? else {
+        return initial(source, call, "pg_proc", "pronamespace");
+    };
+    let types = found.input_types();
+    for namespace in source.asker().search_path.clone() {
+        if namespace == found.namespace {
+            return Ok(Datum::Bool(true));
+        }
+        let before = source.functions_named(namespace, &found.name)?;
+        if before.iter().any(|other| other.input_types() == types) {
+            return Ok(Datum::Bool(false));
+        }
+    }
+    Ok(Datum::Bool(false))
 }
 
 /// An object of an initial row: names in the schemas of the system are there once.

@@ -25,7 +25,8 @@ pub(super) fn columns(
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
-    if !is_shown(definition, source, names)? {
+    let is_materialized = matches!(definition, Definition::Table(table) if table.query.is_some());
+    if is_materialized || !is_shown(definition, source, names)? {
         return Ok(());
     }
     let user_types = source.user_types()?;

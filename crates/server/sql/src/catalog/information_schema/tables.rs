@@ -18,8 +18,10 @@ pub(super) fn tables(
     rows: &mut Rows,
 ) -> SqlResult<()> {
     let found = heading(definition);
-    let is_relation =
-        matches!(definition, Definition::Table(_) | Definition::View(_) | Definition::System(_));
+    let is_relation = match definition {
+        Definition::Table(table) => table.query.is_none(),
+        definition => matches!(definition, Definition::View(_) | Definition::System(_)),
+    };
     if !is_relation || !is_shown(definition, source, names)? {
         return Ok(());
     }

@@ -33,12 +33,13 @@ struct Class<'a> {
     rows: Option<u64>,
     options: &'a [String],
     access: Datum,
+    is_populated: bool,
 }
 
 impl Class<'_> {
     fn row(&self) -> Vec<Datum> {
         let storage = if self.kind == b'v' { 0 } else { self.oid };
-        let identity = if self.kind == b'r' { b'd' } else { b'n' };
+        let identity = if matches!(self.kind, b'r' | b'm') { b'd' } else { b'n' };
         vec![
             Datum::Oid(self.oid),
             name(self.name),
@@ -64,7 +65,7 @@ impl Class<'_> {
             Datum::Bool(false),
             Datum::Bool(false),
             Datum::Bool(false),
-            Datum::Bool(true),
+            Datum::Bool(self.is_populated),
             Datum::Char(identity),
             Datum::Bool(false),
             Datum::Oid(0),
@@ -102,11 +103,11 @@ fn pg_class(
                     owner: table.owner,
                     row_type: row_type(table.oid),
                     access_method: HEAP,
-                    kind: b'r',
+                    kind: if table.query.is_some() { b'm' } else { b'r' },
                     columns: table.columns.len(),
                     checks: table.constraints.iter().filter(|constraint| is_check(&constraint.kind)).count(),
                     has_index: !table.indexes.is_empty(),
-                    has_rule: false,
+                    has_rule: table.query.is_some(),
                     // psql looks for foreign keys to a table only if this is true: any table with a key may have them.
                     has_trigger: table.constraints.iter().any(|constraint| is_foreign(&constraint.kind))
                         || table.indexes.iter().any(|index| index.is_unique),
@@ -114,6 +115,7 @@ fn pg_class(
                     rows: source.statistics(table.oid)?.rows,
                     options: &table.options,
                     access,
+                    is_populated: table.query.as_ref().is_none_or(|query| query.is_populated),
                 }
                 .row(),
             );
@@ -136,6 +138,7 @@ fn pg_class(
                         rows: Some(0),
                         options: &[],
                         access: Datum::Null,
+                        is_populated: true,
                     }
                     .row(),
                 );
@@ -159,6 +162,7 @@ fn pg_class(
                 rows: None,
                 options: &view.options,
                 access,
+                is_populated: true,
             }
             .row(),
         ),
@@ -180,6 +184,7 @@ fn pg_class(
                 rows: Some(1),
                 options: &[],
                 access,
+                is_populated: true,
             }
             .row(),
         ),

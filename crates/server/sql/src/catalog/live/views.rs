@@ -1,4 +1,4 @@
-//! `pg_tables`, `pg_views`.
+//! `pg_tables`, `pg_views`, `pg_matviews`.
 
 use seawall_values::{Datum, SqlResult};
 
@@ -12,6 +12,7 @@ use crate::schema::{ConstraintKind, Definition};
 pub(super) const TABLE: Table = &[
     ("pg_tables", Live::Each { make: pg_tables, numbers: &[], names: &[1], has_system: true }),
     ("pg_views", Live::Each { make: pg_views, numbers: &[], names: &[1], has_system: true }),
+    ("pg_matviews", Live::Each { make: pg_matviews, numbers: &[], names: &[1], has_system: false }),
 ];
 
 /// Whether a relation is a view.
@@ -32,7 +33,7 @@ fn pg_tables(
     rows: &mut Rows,
 ) -> SqlResult<()> {
     let (has_indexes, has_triggers) = match definition {
-        Definition::Table(table) => {
+        Definition::Table(table) if table.query.is_none() => {
             let mut kinds = table.constraints.iter().map(|constraint| &constraint.kind);
             (!table.indexes.is_empty(), kinds.any(|kind| matches!(kind, ConstraintKind::ForeignKey(_))))
         }
@@ -74,11 +75,36 @@ fn pg_views(
     Ok(())
 }
 
+fn pg_matviews(
+    definition: &Definition,
+    _source: &mut dyn Source,
+    names: &Names,
+    rows: &mut Rows,
+) -> SqlResult<()> {
+    let Definition::Table(table) = definition else { return Ok(()) };
+    let Some(query) = &table.query else { return Ok(()) };
+    rows.push_back(vec![
+        name(names.namespace(table.namespace)),
+        name(&table.name),
+        name(&names.role(table.owner)),
+        Datum::Null,
+        Datum::Bool(!table.indexes.is_empty()),
+        Datum::Bool(query.is_populated),
+        text_or_null(definition_of(definition)),
+    ]);
+    Ok(())
+}
+
 /// The query of a view, as `pg_get_viewdef` shows it.
 pub(in super::super) fn definition_of(definition: &Definition) -> Option<String> {
     match definition {
-        Definition::View(view) => Some(format!(" {};", view.query.trim().trim_end_matches(';'))),
+        Definition::View(view) => Some(shown(&view.query)),
+        Definition::Table(table) => table.query.as_ref().map(|query| shown(&query.text)),
         Definition::System(_) => text_beside("pg_class", oid_of(definition), "_view"),
-        Definition::Table(_) | Definition::Sequence(_) | Definition::Index(..) => None,
+        Definition::Sequence(_) | Definition::Index(..) => None,
     }
+}
+
+fn shown(query: &str) -> String {
+    format!(" {};", query.trim().trim_end_matches(';'))
 }

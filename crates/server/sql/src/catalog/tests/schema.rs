@@ -101,6 +101,7 @@ fn table(oid: Oid, name: &str, namespace: Oid, columns: Vec<Column>) -> Table {
         indexes: Vec::new(),
         constraints: Vec::new(),
         is_temporary: false,
+        query: None,
         version: 1,
         options: Vec::new(),
     }

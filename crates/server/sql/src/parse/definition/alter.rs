@@ -9,7 +9,7 @@ use super::super::statement::ObjectName;
 use super::super::statement::definition::{
     AlterRelation, AlterSchema, AlterSequence, AlterSetting, Definition, RelationAction,
 };
-use super::{domain, grant, role, role_name, sequence, unsupported, user_type};
+use super::{domain, function, grant, role, role_name, sequence, unsupported, user_type};
 use crate::schema::define::requests::RelationKind;
 
 /// After `ALTER`.
@@ -25,6 +25,12 @@ pub(super) fn alter(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     }
     if reader.take_word("domain") {
         return domain::alter(reader);
+    }
+    if reader.take_word("function") || reader.take_word("routine") {
+        return function::alter(reader);
+    }
+    if reader.take(&["materialized", "view"]) {
+        return relation(reader, RelationKind::MaterializedView);
     }
     let words = ["table", "view", "index", "sequence", "schema", "role", "user", "group", "database"];
     match reader.take_one_of(&words).ok_or_else(|| unsupported(reader, "ALTER"))? {

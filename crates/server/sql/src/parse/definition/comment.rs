@@ -5,7 +5,7 @@ use seawall_values::SqlResult;
 use super::super::reader::Reader;
 use super::super::statement::definition::{CommentedObject, Definition};
 use super::sequence::column_name;
-use super::{role_name, unsupported};
+use super::{function, role_name, unsupported};
 use crate::schema::define::requests::RelationKind;
 
 /// After `COMMENT`.
@@ -20,6 +20,12 @@ pub(super) fn comment(reader: &mut Reader<'_>) -> SqlResult<Definition> {
 fn commented(reader: &mut Reader<'_>) -> SqlResult<CommentedObject> {
     if let Some(word) = reader.take_one_of(&["type", "domain"]) {
         return Ok(CommentedObject::Type(reader.object_name()?, word == "domain"));
+    }
+    if reader.take_word("function") || reader.take_word("routine") {
+        return Ok(CommentedObject::Function(function::routine(reader)?));
+    }
+    if reader.take(&["materialized", "view"]) {
+        return Ok(CommentedObject::Relation(RelationKind::MaterializedView, reader.object_name()?));
     }
     let words = ["table", "view", "sequence", "index", "column", "constraint", "schema", "role", "database"];
     let Some(word) = reader.take_one_of(&words) else { return Err(unsupported(reader, "COMMENT ON")) };

@@ -22,6 +22,11 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     if reader.take_word("domain") {
         return user_type::drop(reader, true);
     }
+    if reader.take(&["materialized", "view"]) {
+        let if_exists = reader.if_exists();
+        let (kind, names) = (RelationKind::MaterializedView, reader.list(Reader::object_name)?);
+        return Ok(Definition::DropRelations { kind, names, if_exists, behavior: behavior(reader) });
+    }
     if let Some(definition) = drop_absent::drop(reader)? {
         return Ok(definition);
     }

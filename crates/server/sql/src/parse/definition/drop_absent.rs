@@ -1,14 +1,13 @@
 //! `DROP` of objects of which Seawall has none but those of the system: scripts drop them if they exist, before they make them.
 
 use seawall_values::SqlResult;
-use sqlparser::ast::DataType;
 
 use super::super::reader::Reader;
-use super::super::statement::definition::{AbsentKind, AbsentObject, Definition, DropAbsent};
-use super::behavior;
+use super::super::statement::definition::{AbsentKind, AbsentObject, Definition, DropAbsent, RoutineName};
+use super::{behavior, function};
 
 /// The words after `DROP`, and what they name.
-const KINDS: [(&[&str], AbsentKind); 22] = [
+const KINDS: [(&[&str], AbsentKind); 21] = [
     (&["access", "method"], AbsentKind::AccessMethod),
     (&["aggregate"], AbsentKind::Aggregate),
     (&["collation"], AbsentKind::Collation),
@@ -20,7 +19,6 @@ const KINDS: [(&[&str], AbsentKind); 22] = [
     (&["foreign", "table"], AbsentKind::ForeignTable),
     (&["function"], AbsentKind::Function),
     (&["language"], AbsentKind::Language),
-    (&["materialized", "view"], AbsentKind::MaterializedView),
     (&["policy"], AbsentKind::Policy),
     (&["procedure"], AbsentKind::Procedure),
     (&["publication"], AbsentKind::Publication),
@@ -55,35 +53,11 @@ pub(super) fn drop(reader: &mut Reader<'_>) -> SqlResult<Option<Definition>> {
         reader.expect_word("force")?;
         reader.expect_character(')')?;
     }
-    behavior(reader);
-    Ok(Some(Definition::DropAbsent(DropAbsent { kind, objects, if_exists })))
+    let behavior = behavior(reader);
+    Ok(Some(Definition::DropAbsent(DropAbsent { kind, objects, if_exists, behavior })))
 }
 
-/// A name, and the types of its arguments if they are said.
 fn routine(reader: &mut Reader<'_>) -> SqlResult<AbsentObject> {
-    let name = reader.object_name()?;
-    if !reader.take_character('(') {
-        return Ok(AbsentObject { name, arguments: None, table: None });
-    }
-    let arguments = if reader.take_operator("*") || reader.is_character(')') {
-        Vec::new()
-    } else {
-        reader.list(argument)?
-    };
-    reader.expect_character(')')?;
-    Ok(AbsentObject { name, arguments: Some(arguments), table: None })
-}
-
-/// `[mode] [name] type`.
-fn argument(reader: &mut Reader<'_>) -> SqlResult<DataType> {
-    reader.take_one_of(&["in", "out", "inout", "variadic"]);
-    let start = reader.place();
-    let of = reader.data_type()?;
-    if reader.is_character(',') || reader.is_character(')') {
-        return Ok(of);
-    }
-    // That was the name.
-    reader.go_back(start);
-    reader.name()?;
-    reader.data_type()
+    let RoutineName { name, arguments } = function::routine(reader)?;
+    Ok(AbsentObject { name, arguments, table: None })
 }

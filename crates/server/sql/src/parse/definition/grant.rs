@@ -6,7 +6,7 @@ use super::super::reader::Reader;
 use super::super::statement::definition::{
     ChangePrivileges, Definition, Grantee, NewObjects, PrivilegeWord, PrivilegedObjects,
 };
-use super::{behavior, role_name};
+use super::{behavior, function, role_name};
 use crate::schema::define::requests::Behavior;
 use crate::schema::privilege::ObjectKind;
 
@@ -157,16 +157,17 @@ fn objects(reader: &mut Reader<'_>) -> SqlResult<PrivilegedObjects> {
     if reader.take_word("database") {
         return Ok(PrivilegedObjects::Databases(reader.list(Reader::name)?));
     }
-    const OTHERS: [&[&str]; 11] = [
+    if reader.take_word("function") || reader.take_word("routine") {
+        return Ok(PrivilegedObjects::Functions(reader.list(function::routine)?));
+    }
+    const OTHERS: [&[&str]; 9] = [
         &["domain"],
         &["foreign", "data", "wrapper"],
         &["foreign", "server"],
-        &["function"],
         &["language"],
         &["large", "object"],
         &["parameter"],
         &["procedure"],
-        &["routine"],
         &["tablespace"],
         &["type"],
     ];

@@ -141,7 +141,7 @@ fn clauses(reader: &mut Reader<'_>) -> SqlResult<(Vec<String>, OnCommit)> {
     Ok((options, on_commit))
 }
 
-fn access_method(reader: &mut Reader<'_>) -> SqlResult<()> {
+pub(super) fn access_method(reader: &mut Reader<'_>) -> SqlResult<()> {
     let name = reader.name()?;
     if name == "heap" {
         return Ok(());

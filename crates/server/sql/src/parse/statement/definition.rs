@@ -74,6 +74,10 @@ pub(crate) enum Definition {
         behavior: Behavior,
     },
     DropAbsent(DropAbsent),
+    CreateFunction(Box<CreateFunction>),
+    AlterFunction(AlterFunction),
+    CreateMaterializedView(Box<CreateMaterializedView>),
+    RefreshMaterializedView(RefreshMaterializedView),
     /// `DROP OWNED BY`.
     DropOwned {
         owners: Vec<RoleName>,
@@ -148,6 +152,94 @@ pub(crate) struct DropAbsent {
     pub(crate) kind: AbsentKind,
     pub(crate) objects: Vec<AbsentObject>,
     pub(crate) if_exists: bool,
+    pub(crate) behavior: Behavior,
+}
+
+/// `CREATE FUNCTION`.
+#[derive(Clone, Debug)]
+pub(crate) struct CreateFunction {
+    pub(crate) name: ObjectName,
+    pub(crate) or_replace: bool,
+    /// The columns of `RETURNS TABLE` are among them.
+    pub(crate) parameters: Vec<WrittenParameter>,
+    pub(crate) result: Option<WrittenResult>,
+    pub(crate) language: Option<FunctionLanguage>,
+    /// As `provolatile`.
+    pub(crate) volatility: Option<u8>,
+    pub(crate) is_strict: Option<bool>,
+    pub(crate) is_leakproof: Option<bool>,
+    /// As `proparallel`.
+    pub(crate) parallel: Option<u8>,
+    pub(crate) cost: Option<f64>,
+    pub(crate) rows: Option<f64>,
+    pub(crate) body: Option<FunctionBody>,
+}
+
+/// A parameter as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenParameter {
+    pub(crate) name: Option<String>,
+    /// As `proargmodes`.
+    pub(crate) mode: u8,
+    pub(crate) of: DataType,
+    pub(crate) default: Option<WrittenExpression>,
+}
+
+/// `RETURNS`.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenResult {
+    /// `None`: `TABLE`.
+    pub(crate) of: Option<DataType>,
+    pub(crate) is_set: bool,
+}
+
+/// `LANGUAGE`.
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionLanguage {
+    pub(crate) name: String,
+}
+
+/// `AS`.
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionBody {
+    pub(crate) text: String,
+    /// What is added to a position in it for the position in the statement; `None`: the text is written otherwise than it is.
+    pub(crate) offset: Option<u32>,
+}
+
+impl FunctionBody {
+    /// `literal`: as it is written, at a position.
+    pub(crate) fn of(text: String, literal: &str, position: Option<u32>) -> FunctionBody {
+        let before = literal.find(&text).filter(|_| !text.is_empty());
+        let offset = before.and_then(|before| {
+            let before = u32::try_from(literal[..before].chars().count()).ok()?;
+            (position? + before).checked_sub(1)
+        });
+        FunctionBody { text, offset }
+    }
+}
+
+/// A function as statements name it.
+#[derive(Clone, Debug)]
+pub(crate) struct RoutineName {
+    pub(crate) name: ObjectName,
+    /// `None`: they are not said.
+    pub(crate) arguments: Option<Vec<DataType>>,
+}
+
+/// `ALTER FUNCTION`.
+#[derive(Clone, Debug)]
+pub(crate) struct AlterFunction {
+    pub(crate) function: RoutineName,
+    pub(crate) action: FunctionAction,
+}
+
+/// What is done with a function.
+#[derive(Clone, Debug)]
+pub(crate) enum FunctionAction {
+    Rename(String),
+    SetSchema(String),
+    SetOwner(RoleName),
 }
 
 /// A kind of object of which there are at most those of the system.
@@ -164,7 +256,6 @@ pub(crate) enum AbsentKind {
     ForeignTable,
     Function,
     Language,
-    MaterializedView,
     Policy,
     Procedure,
     Publication,
@@ -192,7 +283,6 @@ impl AbsentKind {
             AbsentKind::ForeignTable => "DROP FOREIGN TABLE",
             AbsentKind::Function => "DROP FUNCTION",
             AbsentKind::Language => "DROP LANGUAGE",
-            AbsentKind::MaterializedView => "DROP MATERIALIZED VIEW",
             AbsentKind::Policy => "DROP POLICY",
             AbsentKind::Procedure => "DROP PROCEDURE",
             AbsentKind::Publication => "DROP PUBLICATION",
@@ -248,6 +338,7 @@ pub(crate) enum PrivilegedObjects {
     Sequences(Vec<ObjectName>),
     Schemas(Vec<String>),
     Databases(Vec<String>),
+    Functions(Vec<RoutineName>),
     /// `ON ALL .. IN SCHEMA`.
     AllIn(ObjectKind, Vec<String>),
     New(NewObjects),
@@ -456,6 +547,28 @@ pub(crate) struct CreateView {
     pub(crate) options: Vec<String>,
 }
 
+/// `CREATE MATERIALIZED VIEW`.
+#[derive(Clone, Debug)]
+pub(crate) struct CreateMaterializedView {
+    pub(crate) name: ObjectName,
+    pub(crate) if_not_exists: bool,
+    pub(crate) columns: Vec<String>,
+    /// As the schema keeps them: `fillfactor=90`.
+    pub(crate) options: Vec<String>,
+    pub(crate) query: Dml,
+    /// The words of the query.
+    pub(crate) text: Text,
+    pub(crate) with_data: bool,
+}
+
+/// `REFRESH MATERIALIZED VIEW`.
+#[derive(Clone, Debug)]
+pub(crate) struct RefreshMaterializedView {
+    pub(crate) name: ObjectName,
+    pub(crate) is_concurrent: bool,
+    pub(crate) with_data: bool,
+}
+
 /// `CREATE SEQUENCE`.
 #[derive(Clone, Debug)]
 pub(crate) struct CreateSequence {
@@ -625,7 +738,7 @@ pub(crate) enum RelationAction {
 }
 
 /// What `COMMENT ON` names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum CommentedObject {
     Relation(RelationKind, ObjectName),
     /// A column of a relation.
@@ -634,6 +747,7 @@ pub(crate) enum CommentedObject {
     Constraint(ObjectName, String),
     /// A type, or (`true`) a domain.
     Type(ObjectName, bool),
+    Function(RoutineName),
     Schema(String),
     Role(RoleName),
     Database(String),
@@ -653,6 +767,7 @@ impl Definition {
             Definition::AlterRelation(alter) => match alter.kind {
                 RelationKind::Table => "ALTER TABLE",
                 RelationKind::View => "ALTER VIEW",
+                RelationKind::MaterializedView => "ALTER MATERIALIZED VIEW",
                 RelationKind::Sequence => "ALTER SEQUENCE",
                 RelationKind::Index => "ALTER INDEX",
             },
@@ -663,6 +778,9 @@ impl Definition {
             Definition::AlterSchema(_) => "ALTER SCHEMA",
             Definition::DropRelations { kind: RelationKind::Table, .. } => "DROP TABLE",
             Definition::DropRelations { kind: RelationKind::View, .. } => "DROP VIEW",
+            Definition::DropRelations { kind: RelationKind::MaterializedView, .. } => {
+                "DROP MATERIALIZED VIEW"
+            }
             Definition::DropRelations { kind: RelationKind::Sequence, .. } => "DROP SEQUENCE",
             Definition::DropRelations { kind: RelationKind::Index, .. } => "DROP INDEX",
             Definition::DropSchemas { .. } => "DROP SCHEMA",
@@ -682,6 +800,10 @@ impl Definition {
             Definition::DropTypes { is_domain: false, .. } => "DROP TYPE",
             Definition::DropTypes { .. } => "DROP DOMAIN",
             Definition::DropAbsent(drop) => drop.kind.tag(),
+            Definition::CreateFunction(_) => "CREATE FUNCTION",
+            Definition::AlterFunction(_) => "ALTER FUNCTION",
+            Definition::CreateMaterializedView(_) => "CREATE MATERIALIZED VIEW",
+            Definition::RefreshMaterializedView(_) => "REFRESH MATERIALIZED VIEW",
             Definition::DropOwned { .. } => "DROP OWNED",
             Definition::ReassignOwned { .. } => "REASSIGN OWNED",
         }

@@ -5,7 +5,7 @@ use seawall_values::{SqlError, SqlResult, SqlState};
 use super::requests::{Commented, RelationName};
 use super::{Definer, column_number, find_column, no_such_column};
 use crate::catalog::numbers::{
-    BOOTSTRAP_ROLE, DATABASE, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_TYPE,
+    BOOTSTRAP_ROLE, DATABASE, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_PROC, PG_TYPE,
 };
 use crate::schema::Definition;
 
@@ -54,6 +54,12 @@ impl Definer<'_> {
                 (found, PG_CONSTRAINT, 0)
             }
             Commented::Type(name, is_domain) => (self.commented_type(name, *is_domain)?, PG_TYPE, 0),
+            Commented::Function(oid) => {
+                if let Some(found) = self.tables.store.function(self.tables.transaction, *oid)? {
+                    self.require_owner_of_function(&found)?;
+                }
+                (*oid, PG_PROC, 0)
+            }
             Commented::Namespace(oid) => {
                 self.require_owner_of_schema(*oid)?;
                 (*oid, PG_NAMESPACE, 0)

@@ -24,6 +24,8 @@ pub(super) enum Object {
     Namespace(Oid),
     /// A type that users have made.
     Type(Oid),
+    /// A function that users have made.
+    Function(Oid),
     /// A table, view, sequence or index.
     Relation(Oid),
     /// A column of a table, from 1.
@@ -40,6 +42,7 @@ impl Object {
         match self {
             Object::Namespace(oid)
             | Object::Type(oid)
+            | Object::Function(oid)
             | Object::Relation(oid)
             | Object::Constraint(_, oid) => (oid, 0),
             Object::Column(oid, column) | Object::Default(oid, column) => (oid, column),
@@ -96,7 +99,7 @@ impl Definer<'_> {
         }
         // A part of something that goes as well is not told.
         let goes_with_another = |object: Object| match object {
-            Object::Namespace(_) | Object::Type(_) | Object::Relation(_) => false,
+            Object::Namespace(_) | Object::Type(_) | Object::Function(_) | Object::Relation(_) => false,
             Object::Default(table, column) if known.contains_key(&Object::Column(table, column)) => true,
             Object::Column(table, _) | Object::Default(table, _) | Object::Constraint(table, _) => {
                 known.contains_key(&Object::Relation(table))
@@ -167,6 +170,10 @@ impl Definer<'_> {
                 Some(found) => Ok(format!("type {}", self.shown_type(&found)?)),
                 None => Ok(format!("type {oid}")),
             },
+            Object::Function(oid) => match store.function(transaction, oid)? {
+                Some(found) => Ok(format!("function {}", self.shown_function(&found)?)),
+                None => Ok(format!("function {oid}")),
+            },
             Object::Relation(oid) => {
                 let Some(definition) = store.definition(transaction, oid)? else {
                     return Ok(format!("relation {oid}"));
@@ -211,6 +218,7 @@ impl Definer<'_> {
                 Ok(self.contents_of(oid)?.into_iter().map(|object| (object, false)).collect())
             }
             Object::Type(oid) => self.dependents_of_type(oid),
+            Object::Function(oid) => self.stored_dependents(oid, None),
             Object::Relation(oid) => self.dependents_of_relation(oid),
             Object::Column(table, column) => self.dependents_of_column(table, column),
             Object::Default(..) => Ok(Vec::new()),
@@ -225,10 +233,11 @@ impl Definer<'_> {
         }
     }
 
-    /// Types, tables, views and sequences of a schema.
+    /// Types, functions, tables, views and sequences of a schema.
     pub(super) fn contents_of(&mut self, namespace: Oid) -> SqlResult<Vec<Object>> {
         let store = self.tables.store;
         let mut found = self.types_of_schema(namespace)?;
+        found.extend(self.functions_of_schema(namespace)?);
         for oid in store.relations_in(self.tables.transaction, namespace)? {
             match store.definition(self.tables.transaction, oid)? {
                 Some(Definition::Index(..)) | None => {}
@@ -260,6 +269,8 @@ impl Definer<'_> {
                 Object::Default(dependent.oid, dependent.column)
             } else if let Some(table) = store.table_of_constraint(self.tables.transaction, dependent.oid)? {
                 Object::Constraint(table, dependent.oid)
+            } else if store.function(self.tables.transaction, dependent.oid)?.is_some() {
+                Object::Function(dependent.oid)
             } else {
                 Object::Relation(dependent.oid)
             };

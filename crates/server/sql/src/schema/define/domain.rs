@@ -252,6 +252,7 @@ impl Definer<'_> {
             indexes: Vec::new(),
             constraints: Vec::new(),
             is_temporary: false,
+            query: None,
             version: self.tables.store.new_version()?,
             options: Vec::new(),
         })

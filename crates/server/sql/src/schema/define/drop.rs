@@ -16,7 +16,10 @@ use crate::storage::engine_error::EngineResult;
 fn missing(kind: RelationKind, name: &str) -> Box<SqlError> {
     let code = match kind {
         RelationKind::Index => SqlState::UNDEFINED_OBJECT,
-        RelationKind::Table | RelationKind::View | RelationKind::Sequence => SqlState::UNDEFINED_TABLE,
+        RelationKind::Table
+        | RelationKind::View
+        | RelationKind::MaterializedView
+        | RelationKind::Sequence => SqlState::UNDEFINED_TABLE,
     };
     SqlError::new(code, format!("{} \"{name}\" does not exist", kind.word()))
 }
@@ -110,6 +113,7 @@ impl Definer<'_> {
                 Object::Relation(oid) => self.drop_relation(oid, &relations)?,
                 Object::Namespace(oid) => self.drop_namespace(oid)?,
                 Object::Type(oid) => self.drop_type(oid)?,
+                Object::Function(oid) => self.drop_function(oid)?,
                 Object::Column(table, column) => self.remove_column(table, column)?,
                 Object::Default(table, column) => self.remove_default(table, column)?,
                 Object::Constraint(table, constraint) => self.remove_constraint(table, constraint)?,

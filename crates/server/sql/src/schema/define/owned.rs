@@ -6,7 +6,7 @@ use super::Definer;
 use super::dependents::Object;
 use super::requests::Behavior;
 use crate::catalog::heading;
-use crate::catalog::numbers::{BOOTSTRAP_ROLE, PG_CLASS, PG_NAMESPACE};
+use crate::catalog::numbers::{BOOTSTRAP_ROLE, PG_CLASS, PG_NAMESPACE, PG_PROC};
 use crate::catalog::source::Namespace;
 use crate::schema::Definition;
 use crate::schema::privilege::{AccessItem, AccessList, ObjectKind};
@@ -51,6 +51,7 @@ impl Definer<'_> {
                     }
                     Object::Relation(oid) => self.give_relation(oid, to)?,
                     Object::Type(oid) => self.give_type_numbered(oid, to)?,
+                    Object::Function(oid) => self.give_function_numbered(oid, owner, to)?,
                     Object::Column(..) | Object::Default(..) | Object::Constraint(..) => {}
                 }
             }
@@ -72,7 +73,7 @@ impl Definer<'_> {
         Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to {verb}")))
     }
 
-    /// Schemas, types, tables, views and sequences of an owner; not sequences that belong to a table.
+    /// Schemas, types, functions, tables, views and sequences of an owner; not sequences that belong to a table.
     fn owned_objects(&mut self, owner: Oid) -> SqlResult<Vec<Object>> {
         let store = self.tables.store;
         let mut found = Vec::new();
@@ -83,6 +84,8 @@ impl Definer<'_> {
         }
         let types = store.user_types(self.tables.transaction)?.into_iter();
         found.extend(types.filter(|known| known.owner == owner).map(|known| Object::Type(known.oid)));
+        let functions = store.functions(self.tables.transaction)?.into_iter();
+        found.extend(functions.filter(|known| known.owner == owner).map(|known| Object::Function(known.oid)));
         let mut after = 0;
         while let Some(definition) = store.definition_after(self.tables.transaction, after)? {
             after = crate::catalog::oid_of(&definition);
@@ -144,6 +147,13 @@ impl Definer<'_> {
                     return Ok(None);
                 }
                 self.described(Object::Namespace(object))?
+            }
+            PG_PROC => {
+                let found = self.tables.store.function(self.tables.transaction, object)?;
+                if found.is_none_or(|found| found.owner == role) {
+                    return Ok(None);
+                }
+                self.described(Object::Function(object))?
             }
             _ => "the database".to_owned(),
         };

@@ -6,7 +6,7 @@ use super::requests::{ChangeOfPrivileges, PrivilegedObject};
 use super::role::INVALID_GRANT_OPERATION;
 use super::{Definer, column_number};
 use crate::catalog::heading;
-use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_CLASS, PG_DATABASE, PG_NAMESPACE};
+use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE, PG_CLASS, PG_DATABASE, PG_NAMESPACE, PG_PROC};
 use crate::schema::privilege::{AccessItem, AccessList, AccessRefusal, ObjectKind, Privileges};
 use crate::schema::store::{AccessPlace, is_system_namespace};
 use crate::schema::{Definition, Table};
@@ -44,6 +44,7 @@ impl Definer<'_> {
                 PrivilegedObject::Relation(oid) => self.change_of_relation(request, oid, false)?,
                 PrivilegedObject::Sequence(oid) => self.change_of_relation(request, oid, true)?,
                 PrivilegedObject::Schema(oid) => self.change_of_schema(request, oid)?,
+                PrivilegedObject::Function(oid) => self.change_of_function(request, oid)?,
                 PrivilegedObject::Database => {
                     let object = Accessed {
                         place: (DATABASE, PG_DATABASE, 0),
@@ -70,6 +71,12 @@ impl Definer<'_> {
         kind: ObjectKind,
         namespace: Oid,
     ) -> SqlResult<()> {
+        if kind == ObjectKind::Function {
+            for oid in self.tables.store.functions_in(self.tables.transaction, namespace)? {
+                self.change_of_function(request, oid)?;
+            }
+            return Ok(());
+        }
         for oid in self.tables.store.relations_in(self.tables.transaction, namespace)? {
             let found = self.tables.store.definition(self.tables.transaction, oid)?;
             let is_meant = match found {
@@ -217,6 +224,22 @@ impl Definer<'_> {
             owner: namespace.owner,
             shown: format!("\"{}\"", namespace.name),
             refused: format!("schema {}", namespace.name),
+            above: Vec::new(),
+        };
+        self.change_whole(request, &object)
+    }
+
+    fn change_of_function(&mut self, request: &ChangeOfPrivileges, oid: Oid) -> SqlResult<()> {
+        let Some(function) = self.tables.store.function(self.tables.transaction, oid)? else {
+            let message = format!("function with OID {oid} does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+        };
+        let object = Accessed {
+            place: (oid, PG_PROC, 0),
+            kind: ObjectKind::Function,
+            owner: function.owner,
+            shown: format!("\"{}\"", function.name),
+            refused: format!("function {}", function.name),
             above: Vec::new(),
         };
         self.change_whole(request, &object)

@@ -3,7 +3,7 @@
 use seawall_values::{Datum, Oid, TypeReference};
 
 use crate::schema::privilege::{ObjectKind, Privileges};
-use crate::schema::{Identity, IndexedValue, ReferentialAction};
+use crate::schema::{Identity, IndexedValue, MaterializedQuery, ReferentialAction};
 
 /// What happens to objects that depend on one that goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum RelationKind {
     Table,
     /// A view.
     View,
+    /// A materialized view.
+    MaterializedView,
     /// A sequence.
     Sequence,
     /// An index.
@@ -105,6 +107,23 @@ pub struct NewColumn {
     pub domain: Oid,
 }
 
+impl NewColumn {
+    /// A column with nothing but its name and its type.
+    pub fn plain(name: String, of: TypeReference) -> NewColumn {
+        NewColumn {
+            name,
+            of,
+            is_not_null: false,
+            default: None,
+            identity: None,
+            is_serial: false,
+            generated: None,
+            missing: None,
+            domain: 0,
+        }
+    }
+}
+
 /// A constraint, by itself or with a column.
 #[derive(Clone, Debug)]
 pub struct NewConstraint {
@@ -178,6 +197,8 @@ pub struct NewTable {
     pub constraints: Vec<NewConstraint>,
     /// `WITH (..)`, as `name=value`.
     pub options: Vec<String>,
+    /// Of a materialized view: what its rows come from.
+    pub query: Option<MaterializedQuery>,
 }
 
 /// A column or expression that a new index orders by.
@@ -429,6 +450,8 @@ pub enum Commented {
     Constraint(Oid, String),
     /// A type, or (`true`) a domain.
     Type(RelationName, bool),
+    /// A function.
+    Function(Oid),
     /// A schema.
     Namespace(Oid),
     /// A role.
@@ -474,7 +497,9 @@ pub enum PrivilegedObject {
     Schema(Oid),
     /// The database.
     Database,
-    /// All relations of a kind in a schema.
+    /// A function.
+    Function(Oid),
+    /// All relations, or functions, of a kind in a schema.
     AllIn(ObjectKind, Oid),
     /// Objects of a kind that a role makes later, in a schema or (0) in any.
     New(Oid, Oid, ObjectKind),

@@ -220,6 +220,11 @@ impl Definer<'_> {
                 lines.push(format!("owner of {}", self.described(Object::Type(known.oid))?));
             }
         }
+        for known in store.functions(self.tables.transaction)? {
+            if known.owner == role.oid && lines.len() < NAMED_MAX {
+                lines.push(format!("owner of {}", self.described(Object::Function(known.oid))?));
+            }
+        }
         let mut after = 0;
         while let Some(definition) = store.definition_after(self.tables.transaction, after)? {
             after = crate::catalog::oid_of(&definition);

@@ -44,6 +44,7 @@ impl Definer<'_> {
             is_temporary: request.is_temporary,
             version: 0,
             options: request.options,
+            query: request.query,
         };
         let mut table = store.put_table(self.tables.transaction, table, None)?;
         let mut columns = Vec::with_capacity(request.columns.len());

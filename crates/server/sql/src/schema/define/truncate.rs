@@ -66,7 +66,7 @@ impl Definer<'_> {
         Ok(found)
     }
 
-    fn truncate_storage(&mut self, table: &Table) -> SqlResult<()> {
+    pub(super) fn truncate_storage(&mut self, table: &Table) -> SqlResult<()> {
         self.tables.transaction.truncate_table(&table.storage).sql()?;
         for storage in table.indexes.iter().filter_map(|index| index.storage.as_ref()) {
             self.tables.transaction.truncate_table(storage).sql()?;

@@ -285,8 +285,14 @@ impl Definer<'_> {
         let store = self.tables.store;
         let mut found: Vec<(Object, bool)> = Vec::new();
         for dependent in store.dependents(self.tables.transaction, of)? {
-            let is_type = is_user_type(dependent.oid);
-            let object = if is_type { Object::Type(dependent.oid) } else { Object::Relation(dependent.oid) };
+            let oid = dependent.oid;
+            let object = if is_user_type(oid) {
+                Object::Type(oid)
+            } else if store.function(self.tables.transaction, oid)?.is_some() {
+                Object::Function(oid)
+            } else {
+                Object::Relation(oid)
+            };
             found.push((object, false));
         }
         let mut after = 0;

@@ -3,7 +3,7 @@
 //! | bytes | field   | meaning                                                                     |
 //! |------:|---------|-----------------------------------------------------------------------------|
 //! |     1 | version | `DEFINITION_VERSION`; another one is refused                                |
-//! |     1 | kind    | 1 table, 2 view, 3 sequence, 4 index (only the number of its table follows), 5 view whose options follow it |
+//! |     1 | kind    | 1 table, 2 view, 3 sequence, 4 index (only the number of its table follows), 5 view whose options follow it, 6 table whose `MaterializedQuery` follows it |
 //! |    .. | fields  | of the struct in `schema`, in the order of `stored!` below                  |
 //!
 //! Of a table, `version` is the first field, so that a definition that has been decoded before is found without decoding this one.
@@ -17,12 +17,13 @@ use seawall_values::user_types::is_domain;
 use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 
 use crate::catalog::source::{Namespace, Role};
+use crate::schema::function::{Function, FunctionParameter};
 use crate::schema::privilege::{AccessItem, AccessList, Privileges};
 use crate::schema::statistics::{ColumnStatistics, TableStatistics};
 use crate::schema::user_type::{Domain, DomainCheck, EnumLabel, UserType, UserTypeKind};
 use crate::schema::{
     Column, Constraint, ConstraintKind, ForeignKey, Identity, Index, IndexKey, IndexedValue, KeyColumn,
-    ReferentialAction, RowKey, Sequence, Table, View,
+    MaterializedQuery, ReferentialAction, RowKey, Sequence, Table, View,
 };
 use crate::storage::kind::Kind;
 use crate::storage::value::{ValueReader, damaged, write_bytes, write_length, write_value};
@@ -52,9 +53,9 @@ macro_rules! stored_numbers {
 
 stored_numbers!(u8, u16, u32, u64, i32, i64, f64);
 
-/// Structs, field by field.
+/// Structs, field by field; after `+`: fields that are stored elsewhere.
 macro_rules! stored {
-    ($($of:ident { $($field:ident),* $(,)? })*) => { $(
+    ($($of:ident { $($field:ident),* $(,)? } $(+ { $($beside:ident: $value:expr),* })?)*) => { $(
         impl Stored for $of {
             fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
                 $(self.$field.write(out)?;)*
@@ -63,7 +64,7 @@ macro_rules! stored {
 
             fn read(reader: &mut ValueReader<'_>) -> SqlResult<$of> {
                 $(let $field = Stored::read(reader)?;)*
-                Ok($of { $($field),* })
+                Ok($of { $($field,)* $($($beside: $value),*)? })
             }
         }
     )* };
@@ -72,7 +73,8 @@ macro_rules! stored {
 stored! {
     Table {
         version, oid, name, namespace, owner, columns, key, storage, indexes, constraints, is_temporary, options,
-    }
+    } + { query: None }
+    MaterializedQuery { text, search_path, is_populated }
     KeyColumn { column, is_descending, is_nulls_first }
     Index {
         oid, name, storage, keys, included, is_unique, is_nulls_not_distinct, is_primary, predicate, is_valid, constraint,
@@ -91,6 +93,10 @@ stored! {
     TableStatistics { version, rows, analyzed_at, columns }
     ColumnStatistics { of, null_fraction, average_width, distinct, common, histogram, correlation }
     Namespace { oid, name, owner }
+    Function {
+        oid, name, namespace, owner, parameters, result, returns_set, volatility, is_strict, is_leakproof, parallel, cost, rows, body,
+    }
+    FunctionParameter { name, mode, of, default }
     AccessItem { grantee, grantor, privileges, grantable }
     AccessList { items }
     Role {
@@ -398,8 +404,11 @@ impl StoredRelation {
         let mut out = vec![DEFINITION_VERSION];
         match self {
             StoredRelation::Table(table) => {
-                out.push(1);
+                out.push(if table.query.is_some() { 6 } else { 1 });
                 table.write(&mut out)?;
+                if let Some(query) = &table.query {
+                    query.write(&mut out)?;
+                }
             }
             StoredRelation::View(view) if view.options.is_empty() => {
                 out.push(2);
@@ -429,12 +438,14 @@ impl StoredRelation {
     ) -> SqlResult<StoredRelation> {
         let mut reader = opened(bytes)?;
         let relation = match reader.byte()? {
-            1 => {
+            kind @ (1 | 6) => {
                 let version = u64::read(&mut reader.clone())?;
                 if let Some(table) = known(version) {
                     return Ok(StoredRelation::Table(table));
                 }
-                StoredRelation::Table(Stored::read(&mut reader)?)
+                let table: Table = Stored::read(&mut reader)?;
+                let query = if kind == 6 { Some(Stored::read(&mut reader)?) } else { None };
+                StoredRelation::Table(Arc::new(Table { query, ..table }))
             }
             2 => StoredRelation::View(Arc::new(read_view(&mut reader)?)),
             5 => {

@@ -7,7 +7,8 @@ use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::{SchemaStore, is_system_namespace};
 use crate::catalog;
-use crate::catalog::numbers::{PG_CATALOG, PG_NAMESPACE};
+use crate::catalog::numbers::{PG_CATALOG, PG_NAMESPACE, PG_PROC};
+use crate::schema::function::Function;
 use crate::schema::privilege::{ObjectKind, Privileges, Rights};
 use crate::schema::user_type::UserType;
 use crate::schema::{Definition, Definitions};
@@ -145,6 +146,29 @@ impl Definitions for SchemaReader<'_> {
             }
         }
         Ok(None)
+    }
+
+    fn functions(&mut self, schema: Option<&str>, name: &str) -> SqlResult<Vec<Arc<Function>>> {
+        let namespaces = match schema {
+            None => self.path.namespaces.clone(),
+            Some(schema) => vec![self.schema_named(schema)?],
+        };
+        let mut found = Vec::new();
+        for namespace in namespaces.into_iter().filter(|namespace| !is_system_namespace(*namespace)) {
+            found.extend(self.store.functions_named(self.transaction, namespace, name)?);
+        }
+        Ok(found)
+    }
+
+    fn check_may_execute(&mut self, function: &Function) -> SqlResult<()> {
+        let Some(rights) = &self.path.rights else { return Ok(()) };
+        let (kind, place) = (ObjectKind::Function, (function.oid, PG_PROC, 0));
+        let held = self.store.privileges_held(self.transaction, rights, kind, place, function.owner)?;
+        if rights.is_superuser() || held.has(Privileges::EXECUTE) {
+            return Ok(());
+        }
+        let message = format!("permission denied for function {}", function.name);
+        Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
     }
 
     fn check_may_use(&mut self, schema: &str) -> SqlResult<()> {

@@ -25,6 +25,9 @@
 //! |      | a kind of objects as in `pg_default_acl` (1)  |                                                                |
 //! |   16 | number of a type                              | a type that users have made                                    |
 //! |   17 | number of a schema, name of a type            | number of the type                                             |
+//! |   18 | number of a function                          | a function that users have made                                |
+//! |   19 | number of a schema, name of a function, a     | number of the function                                         |
+//! |      | byte 0, numbers of the types of its inputs    |                                                                |
 //!
 //! Numbers in values are four bytes, little-endian; those of 12 have eight.
 
@@ -47,6 +50,8 @@ const ACCESS: u8 = 14;
 const DEFAULT_ACCESS: u8 = 15;
 const TYPE: u8 = 16;
 const TYPE_NAME: u8 = 17;
+const FUNCTION: u8 = 18;
+const FUNCTION_NAME: u8 = 19;
 
 fn by_number(section: u8, oid: Oid) -> Vec<u8> {
     let mut key = vec![section];
@@ -90,6 +95,32 @@ pub(super) fn type_name(namespace: Oid, name: &str) -> Vec<u8> {
 
 pub(super) fn type_names(namespace: Oid) -> Vec<u8> {
     by_number(TYPE_NAME, namespace)
+}
+
+pub(super) fn function(oid: Oid) -> Vec<u8> {
+    by_number(FUNCTION, oid)
+}
+
+pub(super) fn functions() -> Vec<u8> {
+    vec![FUNCTION]
+}
+
+/// Names have no byte 0, so none begins with another one and this byte.
+pub(super) fn functions_named(namespace: Oid, name: &str) -> Vec<u8> {
+    let mut key = by_number(FUNCTION_NAME, namespace);
+    key.extend_from_slice(name.as_bytes());
+    key.push(0);
+    key
+}
+
+pub(super) fn function_name(namespace: Oid, name: &str, types: &[Oid]) -> Vec<u8> {
+    let mut key = functions_named(namespace, name);
+    types.iter().for_each(|of| key.extend_from_slice(&of.to_be_bytes()));
+    key
+}
+
+pub(super) fn function_names(namespace: Oid) -> Vec<u8> {
+    by_number(FUNCTION_NAME, namespace)
 }
 
 pub(super) fn namespace(oid: Oid) -> Vec<u8> {

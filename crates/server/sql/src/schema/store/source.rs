@@ -14,6 +14,7 @@ use crate::catalog::source::{
 };
 use crate::execute::Statistics as _;
 use crate::monitor::Monitor;
+use crate::schema::function::Function;
 use crate::schema::privilege::AccessList;
 use crate::schema::statistics::TableStatistics;
 use crate::schema::user_type::UserType;
@@ -113,6 +114,18 @@ impl Source for StoreSource<'_> {
 
     fn user_types(&mut self) -> SqlResult<Vec<UserType>> {
         self.store.user_types(self.transaction)
+    }
+
+    fn functions(&mut self) -> SqlResult<Vec<Function>> {
+        self.store.functions(self.transaction)
+    }
+
+    fn function(&mut self, oid: Oid) -> SqlResult<Option<Function>> {
+        self.store.function(self.transaction, oid)
+    }
+
+    fn functions_named(&mut self, namespace: Oid, name: &str) -> SqlResult<Vec<Arc<Function>>> {
+        self.store.functions_named(self.transaction, namespace, name)
     }
 
     fn namespaces(&mut self) -> SqlResult<Vec<Namespace>> {

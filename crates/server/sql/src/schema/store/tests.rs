@@ -90,6 +90,7 @@ fn table(store: &SchemaStore, name: &str) -> Table {
         ],
         indexes: vec![Arc::new(index)],
         is_temporary: false,
+        query: None,
         version: 0,
         options: vec!["fillfactor=100".to_owned()],
     }

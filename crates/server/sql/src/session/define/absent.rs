@@ -7,7 +7,7 @@ use super::super::{Notice, Session};
 use crate::catalog::{has_initial_name, heading};
 use crate::parse::Text;
 use crate::parse::statement::ObjectName;
-use crate::parse::statement::definition::{AbsentKind, AbsentObject, DropAbsent};
+use crate::parse::statement::definition::{AbsentKind, AbsentObject, DropAbsent, RoutineName};
 use crate::schema::Definition;
 
 /// What says that something does not exist.
@@ -25,7 +25,14 @@ impl Session {
             let message = "DROP DATABASE cannot run inside a transaction block";
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
+        let mut functions = Vec::new();
         for object in &drop.objects {
+            if matches!(drop.kind, AbsentKind::Function | AbsentKind::Routine)
+                && let Some(found) = self.function_to_drop(text, object, drop.if_exists)?
+            {
+                functions.push(found);
+                continue;
+            }
             let error = match self.absence(text, drop.kind, object) {
                 Ok(error) => error,
                 Err(error) => error,
@@ -37,7 +44,24 @@ impl Session {
             let content = *SqlError::new(SqlState::SUCCESSFUL_COMPLETION, message);
             self.notices.push(Notice { severity: "NOTICE", content });
         }
-        Ok(())
+        if functions.is_empty() {
+            return Ok(());
+        }
+        self.with_definer(|definer| definer.drop_functions(&functions, drop.behavior))
+    }
+
+    /// The number of a function of a user.
+    fn function_to_drop(
+        &mut self,
+        text: &Text,
+        object: &AbsentObject,
+        if_exists: bool,
+    ) -> SqlResult<Option<seawall_values::Oid>> {
+        let named = RoutineName { name: object.name.clone(), arguments: object.arguments.clone() };
+        match self.own_function(text, &named) {
+            Err(error) if if_exists && ABSENT.contains(&error.code) => Ok(None),
+            found => Ok(found?.map(|found| found.oid)),
+        }
     }
 
     /// The error that says that an object is not there, or that it is one of the system.
@@ -52,7 +76,7 @@ impl Session {
             AbsentKind::Function | AbsentKind::Procedure | AbsentKind::Routine | AbsentKind::Aggregate => {
                 self.absence_of_routine(text, kind, object)
             }
-            AbsentKind::MaterializedView | AbsentKind::ForeignTable => self.absence_of_relation(kind, object),
+            AbsentKind::ForeignTable => self.absence_of_relation(object),
             AbsentKind::Database => {
                 if object.name.name == self.login.database {
                     let message = "cannot drop the currently open database";
@@ -82,8 +106,8 @@ impl Session {
         Ok(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
     }
 
-    fn absence_of_relation(&mut self, kind: AbsentKind, object: &AbsentObject) -> SqlResult<Box<SqlError>> {
-        let noun = if kind == AbsentKind::ForeignTable { "foreign table" } else { "materialized view" };
+    fn absence_of_relation(&mut self, object: &AbsentObject) -> SqlResult<Box<SqlError>> {
+        let noun = "foreign table";
         let name = &object.name.name;
         let missing = || {
             let message = format!("{noun} \"{name}\" does not exist");
@@ -94,6 +118,7 @@ impl Session {
             found => found?,
         };
         let word = match found {
+            Definition::Table(table) if table.query.is_some() => "MATERIALIZED VIEW",
             Definition::Table(_) | Definition::System(_) => "TABLE",
             Definition::View(_) => "VIEW",
             Definition::Sequence(_) => "SEQUENCE",
@@ -138,7 +163,7 @@ impl Session {
 }
 
 /// As messages name it: with its schema, without quotes.
-fn dotted(name: &ObjectName) -> String {
+pub(super) fn dotted(name: &ObjectName) -> String {
     match &name.schema {
         Some(schema) => format!("{schema}.{}", name.name),
         None => name.name.clone(),

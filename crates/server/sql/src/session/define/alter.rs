@@ -25,6 +25,15 @@ impl Session {
                 action,
                 RelationAction::Rename(_) | RelationAction::SetSchema(_) | RelationAction::SetOwner(_)
             );
+            if let (false, Definition::Table(table), Some(shown)) =
+                (is_general, &definition, of_tables(action))
+                && table.query.is_some()
+            {
+                let name = &alter.name.name;
+                let message = format!("ALTER action {shown} cannot be performed on relation \"{name}\"");
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+                    .with_detail("This operation is not supported for materialized views."));
+            }
             if !(is_general && alter.kind == RelationKind::Table) {
                 check_kind(alter.kind, &definition, &alter.name.name)?;
             }
@@ -308,5 +317,34 @@ fn column_of<'t>(table: &'t Table, name: &str) -> SqlResult<&'t crate::schema::C
     table.columns.iter().find(|column| !column.is_dropped && column.name == name).ok_or_else(|| {
         let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
         SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+    })
+}
+
+/// What is done with tables, and not with materialized views: as messages name it.
+fn of_tables(action: &RelationAction) -> Option<&'static str> {
+    use RelationAction as A;
+    Some(match action {
+        A::AddColumn { .. } => "ADD COLUMN",
+        A::DropColumn { .. } => "DROP COLUMN",
+        A::SetType { .. } => "ALTER COLUMN ... SET DATA TYPE",
+        A::SetDefault { .. } => "ALTER COLUMN ... SET DEFAULT",
+        A::SetNotNull { .. } => "ALTER COLUMN ... SET NOT NULL",
+        A::AddIdentity { .. } => "ALTER COLUMN ... ADD IDENTITY",
+        A::SetIdentity { .. } => "ALTER COLUMN ... SET",
+        A::DropIdentity { .. } => "ALTER COLUMN ... DROP IDENTITY",
+        A::DropExpression { .. } => "ALTER COLUMN ... DROP EXPRESSION",
+        A::AddConstraint(_) => "ADD CONSTRAINT",
+        A::DropConstraint { .. } => "DROP CONSTRAINT",
+        A::RenameConstraint { .. } => "RENAME CONSTRAINT",
+        A::AlterConstraint { .. } => "ALTER CONSTRAINT",
+        A::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
+        A::Rename(_)
+        | A::SetSchema(_)
+        | A::SetOwner(_)
+        | A::RenameColumn { .. }
+        | A::SetOptions(_)
+        | A::ResetOptions(_)
+        | A::Nothing
+        | A::NothingOfColumn(_) => return None,
     })
 }

@@ -22,7 +22,7 @@ impl Session {
             let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
             return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
-        let table = self.table_named(&create.table)?;
+        let table = self.indexed_table(&create.table)?;
         let columns = columns_of(&table);
         let mut keys = Vec::with_capacity(create.keys.len());
         for key in &create.keys {

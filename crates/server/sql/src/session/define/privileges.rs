@@ -3,14 +3,15 @@
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::super::Session;
+use crate::parse::Text;
 use crate::parse::statement::definition::{
     ChangePrivileges, Grantee, NewObjects, PrivilegeWord, PrivilegedObjects,
 };
 use crate::schema::define::requests::{ChangeOfPrivileges, PrivilegedObject, WrittenPrivilege};
-use crate::schema::privilege::{ObjectKind, Privileges};
+use crate::schema::privilege::Privileges;
 
 impl Session {
-    pub(super) fn change_privileges(&mut self, change: &ChangePrivileges) -> SqlResult<()> {
+    pub(super) fn change_privileges(&mut self, text: &Text, change: &ChangePrivileges) -> SqlResult<()> {
         let privileges = change.privileges.iter().map(written).collect::<SqlResult<_>>()?;
         let mut grantees = Vec::with_capacity(change.grantees.len());
         for grantee in &change.grantees {
@@ -23,14 +24,18 @@ impl Session {
             is_grant: change.is_grant,
             is_of_option: change.is_of_option,
             privileges,
-            objects: self.privileged_objects(&change.objects)?,
+            objects: self.privileged_objects(text, &change.objects)?,
             grantees,
             behavior: change.behavior,
         };
         self.with_definer(|definer| definer.change_privileges(&request))
     }
 
-    fn privileged_objects(&mut self, objects: &PrivilegedObjects) -> SqlResult<Vec<PrivilegedObject>> {
+    fn privileged_objects(
+        &mut self,
+        text: &Text,
+        objects: &PrivilegedObjects,
+    ) -> SqlResult<Vec<PrivilegedObject>> {
         let mut found = Vec::new();
         match objects {
             PrivilegedObjects::Relations(names) => {
@@ -59,9 +64,14 @@ impl Session {
             }
             PrivilegedObjects::AllIn(kind, names) => {
                 for schema in self.schema_numbers(names)? {
-                    // There are no functions of users.
-                    if *kind != ObjectKind::Function {
-                        found.push(PrivilegedObject::AllIn(*kind, schema));
+                    found.push(PrivilegedObject::AllIn(*kind, schema));
+                }
+            }
+            PrivilegedObjects::Functions(names) => {
+                for name in names {
+                    match self.own_function(text, name)? {
+                        Some(function) => found.push(PrivilegedObject::Function(function.oid)),
+                        None => return Err(self.no_such_function(text, name)?),
                     }
                 }
             }

@@ -77,6 +77,7 @@ impl Session {
             columns,
             constraints,
             options: create.options.clone(),
+            query: None,
         };
         if create.on_commit != OnCommit::Preserve && !request.is_temporary {
             return Err(not_temporary());
@@ -250,7 +251,7 @@ impl Session {
                     own.name == target.name && (own.schema == target.schema || target.schema.is_none())
                 });
                 let target = match self.named_relation(target) {
-                    Ok(Definition::Table(table)) => table.oid,
+                    Ok(Definition::Table(table)) if table.query.is_none() => table.oid,
                     Err(error) if is_own && error.code == SqlState::UNDEFINED_TABLE => 0,
                     Ok(_) => {
                         let message = format!("referenced relation \"{}\" is not a table", target.name);
@@ -311,17 +312,7 @@ impl Session {
                 oid::UNKNOWN => TypeReference::of(oid::TEXT),
                 _ => column.of,
             };
-            columns.push(NewColumn {
-                name: create.columns.get(index).unwrap_or(&column.name).clone(),
-                of,
-                is_not_null: false,
-                default: None,
-                identity: None,
-                is_serial: false,
-                generated: None,
-                missing: None::<Datum>,
-                domain: 0,
-            });
+            columns.push(NewColumn::plain(create.columns.get(index).unwrap_or(&column.name).clone(), of));
         }
         let namespace = self.namespace_of_new(&create.name, create.is_temporary)?;
         let request = NewTable {
@@ -332,6 +323,7 @@ impl Session {
             columns,
             constraints: Vec::new(),
             options: create.options.clone(),
+            query: None,
         };
         let Some(table) = self.with_definer(|definer| definer.create_table(request))? else {
             return Ok("CREATE TABLE AS".to_owned());
@@ -346,8 +338,13 @@ impl Session {
         Ok(format!("SELECT {rows}"))
     }
 
-    /// Inserts the rows of a query into a new table; how many.
-    fn fill(&mut self, table: &Arc<Table>, query: Query, parameters: Vec<Datum>) -> SqlResult<u64> {
+    /// Inserts the rows of a query into a table; how many.
+    pub(super) fn fill(
+        &mut self,
+        table: &Arc<Table>,
+        query: Query,
+        parameters: Vec<Datum>,
+    ) -> SqlResult<u64> {
         let values =
             query.output.iter().enumerate().map(|(position, column)| (position, column.column)).collect();
         let change = Change {
@@ -363,8 +360,13 @@ impl Session {
             output: Vec::new(),
             parameters: query.parameters,
         };
+        self.run_change(&query, parameters)
+    }
+
+    /// Runs a change that returns no rows; how many it is of.
+    pub(super) fn run_change(&mut self, query: &Query, parameters: Vec<Datum>) -> SqlResult<u64> {
         let as_of = self.begin_statement()?;
-        let planned = Arc::new(self.planned(&query, as_of)?);
+        let planned = Arc::new(self.planned(query, as_of)?);
         let execution = crate::execute::Execution::open(
             Arc::clone(&planned.plan),
             parameters,

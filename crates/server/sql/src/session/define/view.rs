@@ -14,15 +14,16 @@ impl Session {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a view is made of a query"));
         };
         self.begin_statement()?;
-        let (bound, needed, stars, types) = self.bind_with(&create.text, &[], |binder| {
+        let (bound, needed, stars, types, functions) = self.bind_with(&create.text, &[], |binder| {
             binder.has_parameters = false;
             binder.stars = Some(Vec::new());
             let bound = binder.query(query)?;
             let types = std::mem::take(&mut binder.used_types);
-            Ok((bound, binder.take_needed(), binder.stars.take().unwrap_or_default(), types))
+            let (functions, stars) = (binder.take_called(), binder.stars.take().unwrap_or_default());
+            Ok((bound, binder.take_needed(), stars, types, functions))
         })?;
         let mut uses = uses(&needed);
-        uses.extend(types.into_iter().map(|of| (of, 0)));
+        uses.extend(types.into_iter().chain(functions).map(|of| (of, 0)));
         let mut output = bound.output;
         if create.columns.len() > output.len() {
             let message = "CREATE VIEW specifies more column names than columns";
@@ -33,12 +34,7 @@ impl Session {
         }
         let is_temporary = create.is_temporary;
         let namespace = self.namespace_of_new(&create.name, is_temporary)?;
-        let path = self.search_path()?;
-        let database = std::sync::Arc::clone(&self.database);
-        let mut search_path = Vec::with_capacity(path.namespaces.len());
-        for namespace in path.namespaces {
-            search_path.push(database.store.namespace_name(self.engine_transaction()?, namespace)?);
-        }
+        let search_path = self.names_of_path()?;
         let request = NewView {
             name: create.name.name.clone(),
             namespace,

@@ -35,6 +35,7 @@ fn table(types: &[seawall_values::Oid], key: RowKey) -> Table {
         indexes: Vec::new(),
         constraints: Vec::new(),
         is_temporary: false,
+        query: None,
         version: 1,
         options: Vec::new(),
     }

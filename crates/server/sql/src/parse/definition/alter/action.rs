@@ -12,6 +12,7 @@ use crate::schema::define::requests::RelationKind;
 pub(super) fn action(reader: &mut Reader<'_>, kind: RelationKind) -> SqlResult<Action> {
     let words = ["add", "drop", "alter", "validate", "owner", "set", "reset", "cluster", "replica"];
     let start = reader.place();
+    let has_columns = matches!(kind, RelationKind::Table | RelationKind::MaterializedView);
     match reader.take_one_of(&words) {
         Some("owner") => {
             reader.expect_word("to")?;
@@ -20,8 +21,8 @@ pub(super) fn action(reader: &mut Reader<'_>, kind: RelationKind) -> SqlResult<A
         Some("set") => set(reader),
         Some("reset") => Ok(Action::ResetOptions(option_names(reader)?)),
         Some("alter") => alter(reader),
-        Some("add") if kind == RelationKind::Table => add(reader),
-        Some("drop") if kind == RelationKind::Table => drop(reader),
+        Some("add") if has_columns => add(reader),
+        Some("drop") if has_columns => drop(reader),
         Some("validate") if kind == RelationKind::Table => {
             reader.expect_word("constraint")?;
             Ok(Action::ValidateConstraint(reader.name()?))
