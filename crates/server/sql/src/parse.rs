@@ -6,7 +6,7 @@
 //! ```
 //! * `lexer`, `token`, `keywords`: PostgreSQL's tokens. `text`: places in a statement.
 //! * `fingerprint`: what a statement is, whatever its constants are.
-//! * `convert`, `dialect`, `equivalents`, `marks`, `tree`: queries, changes, expressions and types, by sqlparser.
+//! * `convert`, `dialect`, `equivalents`, `search_cycle`, `marks`, `tree`: queries, changes, expressions and types, by sqlparser.
 
 mod convert;
 mod definition;
@@ -18,6 +18,7 @@ mod lexer;
 mod marks;
 mod options;
 mod reader;
+mod search_cycle;
 pub(crate) mod statement;
 #[cfg(test)]
 mod tests;

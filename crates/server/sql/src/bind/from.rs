@@ -1,13 +1,14 @@
-//! `FROM`: its list, subqueries and aliases. `relation`, `function` and `join` are below.
+//! `FROM`: its list, subqueries and aliases. `relation`, `function`, `sample` and `join` are below.
 
 mod function;
 mod join;
 mod relation;
+mod sample;
 
 use std::sync::Arc;
 
 use seawall_values::{SqlError, SqlResult, SqlState, oid};
-use sqlparser::ast::{SetExpr, TableAlias, TableFactor, TableWithJoins};
+use sqlparser::ast::{SetExpr, TableAlias, TableFactor, TableSampleKind, TableWithJoins};
 
 use super::expression::folded;
 use super::row_locks::{Lockable, not_allowed};
@@ -181,6 +182,18 @@ impl Binder<'_> {
                         self.aliased(inner.relation, String::new(), None, inner.columns, alias, None)
                     }
                 }
+            }
+            TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                with_ordinality: false,
+                sample: Some(TableSampleKind::AfterTableAlias(sample)),
+                ..
+            } => {
+                let item = self.named_relation(name, alias.as_ref())?;
+                let position = self.position(name);
+                self.sampled(item, sample, position)
             }
             TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } => {
                 Err(SqlError::unsupported("TABLESAMPLE"))

@@ -85,7 +85,7 @@ fn is_same_datum(left: &Datum, right: &Datum) -> bool {
     }
 }
 
-fn is_same_call(left: &Call, right: &Call) -> bool {
+pub(crate) fn is_same_call(left: &Call, right: &Call) -> bool {
     left.function.oid == right.function.oid && are_same(&left.arguments, &right.arguments)
 }
 

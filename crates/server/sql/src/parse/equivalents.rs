@@ -6,6 +6,7 @@
 //! | `TRIM(BOTH FROM x)` | `TRIM(BOTH x)` |
 //! | `SUBSTRING(x SIMILAR p ESCAPE e)` | `SUBSTRING(x, p, e)` |
 //! | `GROUPING SETS (a, GROUPING SETS (b, c))` | `GROUPING SETS (a, b, c)` |
+//! | `LIKE ALL (SELECT ..)` | `LIKE ALL ((SELECT ..))` |
 //! | `= ANY (VALUES (1), (2))` | `= ANY (SELECT * FROM (VALUES (1), (2)) AS "*VALUES*")` |
 
 use super::token::{Token, TokenKind};
@@ -19,7 +20,9 @@ const BEFORE_EXPRESSIONS: [&str; 15] = [
 /// Replaces clauses in the tokens of a statement.
 pub(super) fn replaced(tokens: Vec<Token>) -> Vec<Token> {
     let is_concerned = |token: &Token| {
-        ["range", "trim", "similar", "grouping", "values"].iter().any(|word| token.kind.is_word(word))
+        ["range", "trim", "similar", "grouping", "values", "like", "ilike"]
+            .iter()
+            .any(|word| token.kind.is_word(word))
     };
     if !tokens.iter().any(is_concerned) {
         return tokens;
@@ -44,6 +47,8 @@ enum Level {
     InnerGroupingSets,
     /// `(VALUES ..)` as an expression: another pair closes with it.
     Values,
+    /// A query as an argument: another pair is around it.
+    Query,
 }
 
 struct Rewriter {
@@ -82,10 +87,14 @@ impl Rewriter {
         let level = match self.result.last().map(|token| &token.kind) {
             Some(kind) if kind.is_word("substring") => Level::Substring,
             Some(kind) if is_values && is_before_expression(kind) => Level::Values,
+            Some(kind) if kind.is_word("all") && self.is_like() && begins_query(after) => Level::Query,
             _ => Level::Plain,
         };
         self.levels.push(level);
         self.push(token);
+        if level == Level::Query {
+            self.push(token);
+        }
         if level == Level::Values {
             let word = |word: &str| TokenKind::Word(word.to_owned());
             let star = TokenKind::Operator("*".to_owned());
@@ -102,8 +111,17 @@ impl Rewriter {
                 self.push_like(token, [TokenKind::Quoted("*VALUES*".to_owned())]);
                 self.push(token)
             }
+            Some(Level::Query) => {
+                self.push(token);
+                self.push(token)
+            }
             _ => self.push(token),
         }
+    }
+
+    /// Whether `LIKE` and a word are before.
+    fn is_like(&self) -> bool {
+        matches!(&self.result[..], [.., like, _] if like.kind.is_word("like") || like.kind.is_word("ilike"))
     }
 
     fn word(&mut self, word: &str, token: &Token, after: &[Token]) -> usize {
@@ -166,6 +184,10 @@ impl Rewriter {
         self.push_like(token, [TokenKind::Character(')')]);
         1 + length
     }
+}
+
+fn begins_query(after: &[Token]) -> bool {
+    after.first().is_some_and(|token| token.kind.is_word("select") || token.kind.is_word("with"))
 }
 
 fn is_before_expression(kind: &TokenKind) -> bool {

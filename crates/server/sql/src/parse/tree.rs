@@ -5,7 +5,7 @@ use sqlparser::parser::{Parser, ParserError};
 
 use super::dialect::PostgreSql;
 use super::token::{Token, TokenKind};
-use super::{End, Tokens, convert, equivalents, marks};
+use super::{End, Tokens, convert, equivalents, marks, search_cycle};
 
 /// Deeper nesting is refused: the parser, and what follows it, is recursive.
 const DEPTH_MAX: usize = 150;
@@ -21,7 +21,8 @@ pub(super) struct Tree<'a> {
 impl<'a> Tree<'a> {
     pub(super) fn new(tokens: Tokens<'a>) -> SqlResult<Tree<'a>> {
         check_chains(&tokens.tokens)?;
-        let tokens = Tokens { tokens: marks::marked(equivalents::replaced(tokens.tokens)), ..tokens };
+        let plain = equivalents::replaced(search_cycle::replaced(tokens.tokens)?);
+        let tokens = Tokens { tokens: marks::marked(plain), ..tokens };
         let parser = parser_of(&tokens.tokens);
         Ok(Tree { tokens, parser })
     }

@@ -71,6 +71,8 @@ recorded! {
     queries,
     restricted,
     rows,
+    samples,
+    search_cycle,
     statistics,
     transaction_ends,
     transactions,

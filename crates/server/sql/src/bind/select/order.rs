@@ -7,10 +7,10 @@ use super::super::Binder;
 use super::super::expression::folded;
 use super::super::order_of_types::{can_be_grouped, no_equality};
 use super::super::row_locks::locks_not_allowed;
-use super::super::same::is_same;
+use super::super::same::{is_same, is_same_call};
 use super::Around;
 use super::items::Item;
-use crate::algebra::{ColumnId, OutputColumn, Relation, SortKey};
+use crate::algebra::{ColumnId, Expression, ExpressionKind, OutputColumn, Relation, SortKey, walk};
 
 /// `ORDER BY` as a list.
 pub(super) fn order_list(order: Option<&OrderBy>) -> SqlResult<&[OrderByExpr]> {
@@ -69,13 +69,32 @@ impl Binder<'_> {
         {
             return Ok(index);
         }
-        let value = self.expression(expr)?;
+        let sets = self.scope().sets.len();
+        let mut value = self.expression(expr)?;
+        self.merge_sets(sets, &mut value);
         let value = self.known(value)?;
         if let Some(index) = items.iter().position(|item| is_same(&item.value, &value)) {
             return Ok(index);
         }
         items.push(Item { value, name: "?column?".to_owned(), origin: (0, 0) });
         Ok(items.len() - 1)
+    }
+
+    /// A set-returning function of the value that is there already, before this place, is that one.
+    fn merge_sets(&mut self, first: usize, value: &mut Expression) {
+        let sets = &mut self.scope().sets;
+        let mut at = first;
+        while let Some((_, call)) = sets.get(at) {
+            let same = sets[..at].iter().find(|(_, earlier)| is_same_call(earlier, call)).map(|(id, _)| *id);
+            let Some(same) = same else {
+                at += 1;
+                continue;
+            };
+            let (gone, _) = sets.remove(at);
+            rename(value, gone, same);
+            let arguments = sets[at..].iter_mut().flat_map(|(_, call)| &mut call.arguments);
+            arguments.for_each(|argument| rename(argument, gone, same));
+        }
     }
 
     /// Order and limits around rows whose columns alone can be named: of `VALUES` and set operations.
@@ -126,6 +145,14 @@ impl Binder<'_> {
             .with_detail("Only result column names can be used, not expressions or functions.")
             .with_hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause.")
             .at(position))
+    }
+}
+
+/// Puts one column in the place of another.
+fn rename(value: &mut Expression, from: ColumnId, to: ColumnId) {
+    match &mut value.kind {
+        ExpressionKind::Column(id) if *id == from => *id = to,
+        _ => walk::operands_mut(value, &mut |operand| rename(operand, from, to)),
     }
 }
 
