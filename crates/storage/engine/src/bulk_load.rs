@@ -20,8 +20,8 @@ pub(crate) mod row_sorter;
 use std::sync::Arc;
 
 use seawall_keys::Purpose;
-use seawall_tree::BulkLoader;
-use seawall_types::TableId;
+use seawall_tree::{BulkLoader, Superblock};
+use seawall_types::{Lsn, TableId};
 
 use crate::bulk_load::loaded_rows::{LoadedRow, LoadedRows};
 use crate::bulk_load::row_sorter::RowSorter;
@@ -102,6 +102,8 @@ struct Loading {
     storage: TableId,
     /// Its rows are being logged, and it may not be published.
     is_logged: bool,
+    /// Stamp of its row in `reclaim`.
+    listed: Lsn,
 }
 
 impl Loading {
@@ -114,11 +116,15 @@ impl Loading {
             loading.insert(storage);
             storage
         };
-        let loading = Loading { engine: Arc::clone(engine), storage, is_logged: false };
+        let mut loading =
+            Loading { engine: Arc::clone(engine), storage, is_logged: false, listed: Lsn::ZERO };
         let (key, row) = (catalog::reclaim_key(storage), ReclaimRow::Filling.encode());
         let request = CommitRequest::plain(engine.locks.new_owner(), Durability::Sync);
         let stamp = engine.log_commit(&request, std::iter::once((&key[..], Some(&row[..]))), 0)?;
-        engine.finish_commit(stamp, Durability::Sync)?;
+        engine.finish_commit(stamp, Durability::Sync, None)?;
+        // Pages of a storage that no list has would stay for ever, if a failover took the row back.
+        engine.wait_safe_for_pages(stamp)?;
+        loading.listed = stamp;
         Ok(loading)
     }
 
@@ -137,8 +143,11 @@ impl Loading {
         // damaged after a crash must not be what they depend on.
         let _storing = self.engine.redo.storing();
         let superblock = self.engine.redo.superblock();
+        // For a cut of the log, as a checkpoint does it: the pages say that they hold what was committed up to here.
+        let superblock = Superblock { log_end: superblock.log_end.max(self.listed), ..superblock };
         let applied = self.engine.tree.apply_chunk(plan, Some(&superblock));
         applied.map_err(|error| self.engine.tree_write_error(&error))?;
+        self.engine.redo.stored(superblock);
         Ok(())
     }
 }

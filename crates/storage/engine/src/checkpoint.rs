@@ -6,7 +6,7 @@
 //! ```
 //! Invariants:
 //! * No chunk is applied before the log is flushed past every commit in the memtable, so no page ever holds a change
-//!   whose record is not durable.
+//!   whose record is not durable. Where there are standbys, they have it, too: `quorum::gate`.
 //! * The system rows are merged in the chunk that advances the redo point, and in no other; but for names and objects of
 //!   tables, see `catalog::merge`.
 //! * A crash between chunks leaves a tree that is partly newer than the redo point. Replay repeats all changes since
@@ -259,14 +259,17 @@ impl Engine {
         })
     }
 
-    /// Makes the log durable past every commit in the memtable: see the module.
+    /// Makes the log durable past every commit in the memtable, see the module, and waits for standbys: see `quorum::gate`.
     fn flush_for_merge(&self, frozen: &Frozen) -> Result<(), Error> {
         if self.log.written().is_none() || sabotaged(Defect::PagesBeforeLog) {
             return Ok(());
         }
         self.log()?.flush_until(frozen.end)?;
-        self.wait_visible(frozen.end);
-        if self.visible() < frozen.end { Err(self.lifecycle.stopped_error()) } else { Ok(()) }
+        // Where standbys are waited for, the gate waits for what is visible, too, and not without end.
+        if !self.members.are_required() {
+            self.require_visible(frozen.end, None)?;
+        }
+        self.wait_safe_for_pages(frozen.end)
     }
 
     /// Puts on record that the log is durable up to the freeze point, before any page has what is in it. Without that, a bit

@@ -6,6 +6,7 @@
 //!                                  |-- snapshot --> Snapshot                           reads at one moment
 //!                                  |-- tables ----> Tables                             list, drop, rename, truncate, load
 //!                                  |-- two_phase -> TwoPhase                           decisions about prepared transactions
+//!                                  |-- quorum ----> Quorum                           standbys that commits wait for
 //!                                  |-- standby ---> Standby                            receiving, applying, promotion
 //!                                  \-- log -------> DatabaseLog                        archives, holds, restore points
 //! ```
@@ -14,6 +15,7 @@
 mod directory;
 mod locks;
 mod log;
+mod quorum;
 mod snapshot;
 mod standby;
 mod tables;
@@ -23,6 +25,7 @@ mod two_phase;
 pub use directory::DatabaseDirectory;
 pub use locks::SessionLocks;
 pub use log::DatabaseLog;
+pub use quorum::Quorum;
 pub use snapshot::Snapshot;
 pub use standby::Standby;
 pub use tables::{TableInfo, Tables};
@@ -160,6 +163,11 @@ impl Database {
         let result = body(&mut transaction)?;
         transaction.commit()?;
         Ok(result)
+    }
+
+    /// The standbys that commits of `Durability::Replicated` wait for.
+    pub fn quorum(&self) -> Quorum<'_> {
+        Quorum::new(self)
     }
 
     /// What a standby does besides reading; `None` if the database was not opened by [`DatabaseDirectory::follow`], or was promoted.

@@ -31,6 +31,8 @@ use crate::options::{Background, Options};
 use crate::pacing::Pacing;
 use crate::pacing::measurements::Measurements;
 use crate::pacing::recovery_time::RecoveryTime;
+use crate::quorum::mark::QuorumMark;
+use crate::quorum::members::Members;
 use crate::row_key;
 use crate::snapshots::SnapshotRegistry;
 use crate::snapshots::view::View;
@@ -56,6 +58,10 @@ pub(crate) struct Engine {
     pub(crate) view: ArcSwap<View>,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
     pub(crate) queue: Arc<CommitQueue>,
+    /// The standbys that commits wait for.
+    pub(crate) members: Members,
+    /// What was visible, on disk, where commits wait for standbys.
+    pub(crate) quorum_mark: Mutex<Option<QuorumMark>>,
     /// For those who validate what they have read.
     pub(crate) recent_commits: RecentCommits,
     /// Shared by commits whose rows are in the active memtable before they have their place in the log; taken alone by a
@@ -117,6 +123,8 @@ impl Engine {
             view: ArcSwap::from_pointee(parts.view),
             snapshots: SnapshotRegistry::new(),
             queue: Arc::clone(queue),
+            members: Members::new(parts.options.quorum, clock.monotonic()),
+            quorum_mark: Mutex::default(),
             recent_commits: RecentCommits::default(),
             applying_ahead: RwLock::new(()),
             locks: Arc::clone(locks),

@@ -260,6 +260,22 @@ pub enum Error {
         /// `ArchiveGap`, `NotArchived` or `Archive`.
         cause: Box<Error>,
     },
+    /// The wait for standbys was cancelled, or the database closed: the commit is on stable storage here, and nobody sees it before a
+    /// quorum of standbys has it. A standby that is promoted may lack it.
+    #[error(
+        "the outcome is unknown: what was done at {lsn} is on stable storage here, and the standbys have not confirmed it; it becomes \
+         visible when they have, and is lost if one is promoted that lacks it"
+    )]
+    NotReplicated {
+        /// Stamp of the commit, the prepare or the decision.
+        lsn: Lsn,
+    },
+    /// Rows stay out of pages while a quorum of standbys lacks them.
+    #[error("what was committed up to {lsn} stays out of pages: a quorum of standbys does not have it yet")]
+    StandbysLack {
+        /// Stamp of the last commit.
+        lsn: Lsn,
+    },
     /// The log was not in the archive yet when the database was closed.
     #[error(
         "the log up to {lsn} is not in the archive yet: the next process that opens the database resumes archiving"
@@ -554,7 +570,7 @@ pub enum Effect {
     Nothing,
     /// All that was asked for is done and durable here; more was asked for, which is not.
     Done,
-    /// It is open: recovery decides, when the database is opened again.
+    /// It is open: recovery decides, when the database is opened again, or the standbys do.
     Unknown,
 }
 
@@ -563,8 +579,10 @@ impl Error {
     pub fn effect(&self) -> Effect {
         match self {
             Error::DoneNotArchived { .. } => Effect::Done,
-            // Once a record is in the log, a call that fails stops the database: no other error comes that late.
+            // Once a record is in the log, a call that fails stops the database: but for these, no error comes that late.
             Error::Stopped { .. } => Effect::Unknown,
+            // It waits for standbys: if one of them is promoted, that decides.
+            Error::NotReplicated { .. } => Effect::Unknown,
             _ => Effect::Nothing,
         }
     }

@@ -30,6 +30,7 @@
 //! * `catalog`: tables and their names, and what becomes of dropped ones. `bulk_load`: new tables past the log.
 //! * `checkpoint`: the memtable goes into the tree. `pacing`: writers and checkpoints kept in step.
 //! * `recovery`: the log is replayed; new timelines and restores.
+//! * `quorum`: commits that standbys must have.
 //! * `standby`: a log that is received is applied while others read; promotion.
 //! * `log`: holds and upkeep of the log. `archiver`: copies of it elsewhere. `backup`: copies of the rows.
 //! * `inspect`: statistics, checks, and the log to look at.
@@ -56,6 +57,7 @@ mod moved;
 mod open;
 mod options;
 mod pacing;
+mod quorum;
 mod recovery;
 mod row_key;
 #[doc(hidden)]
@@ -76,7 +78,7 @@ pub use catalog::Table;
 pub use catalog::reclaim_counters::ReclaimStatistics;
 pub use checkpoint::statistics::{CheckpointDurations, CheckpointStatistics, Trigger};
 pub use database::{
-    Database, DatabaseDirectory, DatabaseLog, SessionLocks, Snapshot, Standby, TableInfo, Tables,
+    Database, DatabaseDirectory, DatabaseLog, Quorum, SessionLocks, Snapshot, Standby, TableInfo, Tables,
     TransactionSetting, Transactions, TwoPhase,
 };
 pub use environment::Environment;
@@ -100,10 +102,12 @@ pub use inspect::statistics::{
 pub use log::hold::LogHold;
 pub use options::{
     Background, CheckpointOptions, Durability, FormatOptions, Isolation, LogOptions, MemoryOptions, OpenMode,
-    Options, PublishStatistics, RecoveryOptions, TransactionOptions,
+    Options, PublishStatistics, QuorumOptions, RecoveryOptions, ReplicationLevel, TransactionOptions,
 };
 pub use pacing::recovery_time::RecoveryTimeStatistics;
 pub use pacing::throttle::{ThrottleReason, ThrottleStatistics};
+pub use quorum::members::{Alone, QuorumStatus, StandbyPositions};
+pub use quorum::watermarks::QuorumPositions;
 pub use recovery::archive_mode::ArchiveMode;
 pub use recovery::restore::{
     EndSearch, NewNumber, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget, RowsThere,

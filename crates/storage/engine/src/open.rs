@@ -27,6 +27,7 @@ use crate::log::observer::EngineObserver;
 use crate::log::setup::{LogSetup, tree_options};
 use crate::options::{OpenMode, Options};
 use crate::pacing::recovery_time::RedoLength;
+use crate::quorum::mark::{Content, QuorumMark};
 use crate::recovery::Replay;
 use crate::recovery::archive_mode::check_archiving;
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
@@ -202,13 +203,19 @@ impl Engine {
         if !self.lifecycle.mark_closed() {
             return Ok(());
         }
+        self.queue.wake_waiting();
         self.stop_background();
         let merged = match self.lifecycle.check_not_stopped() {
-            Ok(()) if self.log.written().is_some() && self.has_changes() => {
-                self.checkpoint(crate::checkpoint::statistics::Trigger::Close).map(|_| ())
+            Ok(()) if self.log.written().is_some() && self.has_changes() && self.may_merge_at_close() => {
+                match self.checkpoint(crate::checkpoint::statistics::Trigger::Close) {
+                    // Rows that a checkpoint itself has written, perhaps: they are in the log.
+                    Err(Error::StandbysLack { .. }) => Ok(()),
+                    closed => closed.map(drop),
+                }
             }
             not_stopped => not_stopped,
         };
+        self.keep_mark();
         if merged.is_ok() {
             self.clean_log_at_close();
             self.archive_at_close();
@@ -233,6 +240,13 @@ impl Engine {
             RedoLength { rows: replay.rows, bytes: replay.end_of_log.bytes_since(replay.redo_point) };
         let took = (replay.merges == 0).then_some(replay.duration);
         *self.counters.checkpoint_history.lock() = self.pacing.learn_from_replay(length, took);
+    }
+
+    /// What standbys lack is left to the log: no other call waits for them while the database is being closed.
+    fn may_merge_at_close(&self) -> bool {
+        let flushed = self.log().and_then(|log| Ok(log.flush_until(log.appended())?));
+        self.queue.advance();
+        flushed.is_err() || self.is_safe_for_pages(self.queue.last_entered())
     }
 
     fn has_changes(&self) -> bool {
@@ -344,8 +358,14 @@ pub(crate) fn open_existing(
         Continuation::Same | Continuation::New(_) | Continuation::Followed => None,
         Continuation::Restored { onto_backup, .. } => Some(onto_backup),
     };
+    let superblock_database = opened.superblock.database;
     let replay = Replay::new(&environment, &tree, opened.superblock, &options, keys.as_ref(), onto_backup)?;
     let replay = if matches!(continuation, Continuation::Followed) { replay.of_standby() } else { replay };
+    let content = quorum_content(&environment, &options, superblock_database, continuation)?;
+    let replay = match content {
+        Some(content) => replay.shown_until(content.visible),
+        None => replay,
+    };
     let mut replayed = replay.run(progress)?;
     replayed.statistics.superblock_copy_damaged = opened.damaged_copy.is_some();
     replayed.statistics.chunk_reapplied = opened.reapplied_chunk.is_some();
@@ -353,7 +373,9 @@ pub(crate) fn open_existing(
         records = replayed.statistics.records, rows = replayed.statistics.rows,
         milliseconds = replayed.statistics.duration.as_millis(), "database recovered");
     let end_of_log = replayed.end.lsn;
-    let observer = Arc::new(EngineObserver::new(&environment.clock, end_of_log));
+    let shown = replayed.shown;
+    let observer = Arc::new(EngineObserver::new(&environment.clock, shown));
+    observer.queue.watermarks().require(options.quorum.is_some());
     let (superblock, end) = (&mut replayed.superblock, replayed.end);
     let setup = LogSetup {
         environment: &environment,
@@ -391,7 +413,30 @@ pub(crate) fn open_existing(
     engine.adopt_in_doubt(replayed.in_doubt)?;
     engine.learn_from_recovery(&replayed.statistics);
     *engine.counters.recovery.lock() = replayed.statistics;
+    if engine.log.received().is_some() {
+        // Of a life as a primary: a promotion makes its own.
+        QuorumMark::remove(&*engine.environment.disk)?;
+    }
+    if engine.log.written().is_some() {
+        engine.queue.flushed_until(end_of_log);
+        engine.apply_unshown(shown, end_of_log)?;
+        engine.begin_marking()?;
+    }
     Ok(engine)
+}
+
+/// What was visible, where standbys are waited for and have not confirmed all of the log. Without a quorum all of it is shown.
+fn quorum_content(
+    environment: &Environment,
+    options: &Options,
+    database: DatabaseId,
+    continuation: Continuation<'_>,
+) -> Result<Option<Content>, Error> {
+    let is_continued = matches!(continuation, Continuation::Same | Continuation::New(_));
+    if !is_continued || options.mode == OpenMode::ReadOnly || options.quorum.is_none() {
+        return Ok(None);
+    }
+    QuorumMark::read(&*environment.disk, database)
 }
 
 /// Opens the log where recovery found its end.

@@ -12,7 +12,8 @@ use crate::transaction::lock_wait::LockWait;
 /// How durable a commit is when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// On stable storage: survives a power failure.
+    /// On stable storage: survives a power failure. Where standbys are waited for ([`Options::quorum`]), it becomes visible after the
+    /// commits ahead of it, which may wait for them; it does not wait for that, and its own session does when it reads.
     #[default]
     Sync,
     /// In memory that outlives the process, and on stable storage within `LogOptions::flush_interval`. The end of the process, a
@@ -23,6 +24,29 @@ pub enum Durability {
     /// As `Sync`, and in all archives of the database's options that are required: survives the loss of the machine. Others see it
     /// as soon as it is on stable storage here. While such an archive is down, the commit waits for it.
     Archived,
+    /// As `Sync`, and at a quorum of standbys: survives the loss of this machine. Nobody sees it before, and nothing that was committed
+    /// after it. Where the options name no quorum ([`Options::quorum`]), this is `Sync`.
+    Replicated(ReplicationLevel),
+}
+
+/// What standbys must have done with a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicationLevel {
+    /// Handed it to their operating systems: survives the loss of this machine, but not that of all machines at once.
+    Written,
+    /// Stored it: it survives the loss of this machine, and a loss of power on all of them.
+    Flushed,
+    /// Shown it to their readers.
+    Applied,
+}
+
+/// A quorum of standbys, without which no commit that waits for it is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct QuorumOptions {
+    /// How long commits wait where too few standbys are connected, before this server goes on alone: from then on commits are
+    /// acknowledged without standbys, until these have caught up again. A standby that is promoted meanwhile lacks such commits.
+    /// Default `None`: they wait.
+    pub alone_after: Option<Duration>,
 }
 
 /// What a transaction may see of others.
@@ -106,6 +130,9 @@ pub struct Options {
     /// `Background::Manual` only by `TwoPhase::apply_rules`): the first rule that fits a transaction counts. Default:
     /// none, so such transactions stay until a caller decides them.
     pub in_doubt_rules: Vec<InDoubtRule>,
+    /// Commits of `Durability::Replicated` wait for standbys: [`Database::quorum`](crate::Database::quorum) is told how far those are.
+    /// Default `None`: there is no standby that a commit waits for.
+    pub quorum: Option<QuorumOptions>,
     /// Whether other processes can see the statistics. With `Background::Manual` and read-only nothing is published. Default
     /// `EverySecond`: it costs one write of some 10 KiB a second into the page cache, and no sync.
     pub publish_statistics: PublishStatistics,
@@ -217,6 +244,9 @@ pub struct CheckpointOptions {
     /// Where a checkpoint puts the second copy of the pages that it overwrites, which repairs torn ones after a crash: the
     /// recovery file or the log. Can be another one at each open, also after a crash. Default `RecoveryFile`.
     pub page_protection: PageProtection,
+    /// How long pages wait for standbys that lack what is to be written to them. Where none of them is connected, once. After it a
+    /// standby that is promoted may lack what is in pages, and this server has to be made anew then. Default 10 s.
+    pub standby_wait: Duration,
     /// Compression of the page images that protect against torn pages. Default LZ4.
     pub page_image_compression: ImageCompression,
 }
@@ -230,6 +260,7 @@ impl Default for CheckpointOptions {
             io_limit: 0,
             threads: processors_at_most(2),
             page_protection: PageProtection::default(),
+            standby_wait: Duration::from_secs(10),
             page_image_compression: ImageCompression::default(),
         }
     }

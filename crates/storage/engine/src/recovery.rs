@@ -63,6 +63,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) struct Replayed {
     pub(crate) view: View,
     pub(crate) end: LogEnd,
+    /// What is in the view ends here. The log goes on, if that must not be seen yet.
+    pub(crate) shown: Lsn,
     pub(crate) superblock: Superblock,
     pub(crate) next_table: u64,
     pub(crate) in_doubt: ReplayedTransactions,
@@ -93,6 +95,8 @@ pub(crate) struct Replay<'a> {
     onto_backup: Option<ReplayOntoBackup>,
     /// See `standby`.
     is_standby: bool,
+    /// The log goes on behind what is replayed.
+    reads_on: bool,
     /// Stretches of the log that were received from another server, before this one was promoted, perhaps.
     received: Vec<Range<Lsn>>,
 }
@@ -129,6 +133,7 @@ impl<'a> Replay<'a> {
             part_rows: 0,
             onto_backup,
             is_standby: false,
+            reads_on: false,
             received,
             environment,
             tree,
@@ -138,6 +143,15 @@ impl<'a> Replay<'a> {
             started,
             reported: started,
         })
+    }
+
+    /// Reads the log to its end, and replays it up to `shown` only, where a record ends.
+    pub(crate) fn shown_until(mut self, shown: Lsn) -> Replay<'a> {
+        if shown < self.end_at_most {
+            self.reader.set_limit(shown.max(self.reader.position()));
+            self.reads_on = true;
+        }
+        self
     }
 
     /// The log is another server's, which strikes dropped tables off its own list. What a process that wrote here has left in memory is
@@ -358,6 +372,11 @@ impl<'a> Replay<'a> {
     }
 
     fn finish(mut self, memtable: Memtable) -> Result<Replayed, Error> {
+        let shown = self.reader.position();
+        if self.reads_on {
+            self.reader.lift_limit();
+            while self.reader.next().map_err(|error| Error::log(&error))?.is_some() {}
+        }
         self.statistics.rescued_records = self.reader.rescued_records();
         let end = self.reader.finish();
         if end.reason == EndReason::MissingSegment && !self.is_standby {
@@ -377,7 +396,7 @@ impl<'a> Replay<'a> {
         let frozen = (!memtable.is_empty()).then(|| crate::snapshots::view::Frozen {
             memtable: Arc::new(memtable),
             start: self.part_start,
-            end: end.lsn,
+            end: shown,
             logged_rows: self.part_rows,
             // Those in what was replayed are not known; this count begins with the first that is appended.
             logged_images: 0,
@@ -389,14 +408,14 @@ impl<'a> Replay<'a> {
             Memtable::new(usize::try_from(self.options.memory.memtable_bytes / 2).unwrap_or(usize::MAX));
         let view = View {
             active: Arc::new(active),
-            active_start: end.lsn,
+            active_start: shown,
             images_before: 0,
             prepared: Arc::default(),
             snapshot_floor: Lsn::ZERO,
             frozen: frozen.into_iter().collect(),
         };
         let (superblock, next_table, statistics) = (self.superblock, self.next_table, self.statistics);
-        Ok(Replayed { view, end, superblock, next_table, in_doubt: self.in_doubt, statistics })
+        Ok(Replayed { view, end, shown, superblock, next_table, in_doubt: self.in_doubt, statistics })
     }
 }
 

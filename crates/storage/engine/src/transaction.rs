@@ -601,7 +601,7 @@ impl Drop for Transaction {
             session.end_transaction(self.owner);
         }
         // The program may show what it has read in `update`: see there.
-        self.engine.wait_visible(self.depends_on);
+        self.engine.wait_visible(self.depends_on, Some(&self.session.waits.cancel));
     }
 }
 
@@ -615,7 +615,7 @@ impl Engine {
         match table.object.newest_storage() {
             Some(storage) => Ok(storage),
             None => {
-                self.require_visible(table.object.changed_at())?;
+                self.require_visible(table.object.changed_at(), None)?;
                 Err(no_such_table(table))
             }
         }

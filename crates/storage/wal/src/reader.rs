@@ -244,6 +244,11 @@ impl LogReader {
         self.end = None;
     }
 
+    /// Reads on behind the limit, to the end of the log.
+    pub fn lift_limit(&mut self) {
+        (self.limit, self.end) = (None, None);
+    }
+
     /// The caller knows that the log was durable up to `known`, the end of some record: one that ends before is damaged. Reads
     /// on behind it, to the end of the log.
     #[must_use]

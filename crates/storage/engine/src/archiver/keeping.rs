@@ -131,7 +131,7 @@ impl Engine {
                 archiver.gap_failed(&error.to_string(), now);
             }
             let position = archiver.position();
-            if let Some((hold, files)) = archiver.next_uploads(self.flushed(), now) {
+            if let Some((hold, files)) = archiver.next_uploads(self.safe_end(), now) {
                 files.into_iter().for_each(|file| archiver.uploads.start(file, Arc::clone(&hold)));
             }
             if archiver.position() > position {

@@ -37,6 +37,9 @@ impl Engine {
     /// Starts those that a database needs besides when it takes writes.
     pub(crate) fn start_writing(self: &Arc<Self>) -> Result<(), Error> {
         self.start("seawall-log", Box::new(Engine::keep_log))?;
+        if self.members.are_required() {
+            self.start("seawall-quorum", Box::new(Engine::keep_marking))?;
+        }
         if !self.options.in_doubt_rules.is_empty() {
             self.start("seawall-in-doubt", Box::new(Engine::keep_rules))?;
         }
@@ -70,6 +73,7 @@ impl Engine {
         self.background.rules_work.wake_all();
         self.background.clean_work.wake_all();
         self.background.apply_work.wake_all();
+        self.queue.wake_waiting();
         self.background.stopped.wake_all();
         self.archivers.all().iter().for_each(|archiver| archiver.end());
         for thread in self.background.threads.lock().drain(..) {

@@ -42,7 +42,7 @@ impl Engine {
 
     fn wait_row_visible(&self, row_key: &[u8]) {
         if let Some(stamp) = self.newest_stamp_after(row_key, self.visible()) {
-            self.wait_visible(stamp);
+            self.wait_visible(stamp, None);
         }
     }
 

@@ -112,7 +112,7 @@ impl<'a> Transactions<'a> {
                     if refused.is_retryable && clock.monotonic().saturating_sub(began) < retry_for =>
                 {
                     // Whoever was in the way is logged. Until that is visible, a new snapshot would fail again.
-                    engine.wait_for_all_logged()?;
+                    engine.wait_for_all_logged(Some(&self.database.session.waits.cancel))?;
                 }
                 Err(refused) => return Err(refused.error),
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_sync::CancelToken;
 use seawall_types::Lsn;
 use seawall_wal::Outcome;
 
@@ -69,7 +70,8 @@ impl<'a> TwoPhase<'a> {
     }
 
     fn decide(&self, gid: &str, outcome: Outcome) -> Result<Lsn, Error> {
-        let decided = self.database.engine().decide(gid, outcome, self.durability);
+        let cancel: Option<&CancelToken> = Some(&self.database.session.waits.cancel);
+        let decided = self.database.engine().decide(gid, outcome, self.durability, cancel);
         decided.map(|stamp| self.database.observed(stamp))
     }
 

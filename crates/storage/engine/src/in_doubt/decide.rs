@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_sync::CancelToken;
 use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{Outcome, Prepare};
@@ -36,10 +37,16 @@ pub(crate) type ExtraRows<'r> = &'r [(Vec<u8>, Option<Vec<u8>>)];
 
 impl Engine {
     /// Decides an in-doubt transaction, and waits until the decision is as durable as asked; its stamp.
-    pub(crate) fn decide(&self, gid: &str, outcome: Outcome, durability: Durability) -> Result<Lsn, Error> {
+    pub(crate) fn decide(
+        &self,
+        gid: &str,
+        outcome: Outcome,
+        durability: Durability,
+        cancel: Option<&CancelToken>,
+    ) -> Result<Lsn, Error> {
         let durability = if sabotaged(Defect::DecisionNotDurable) { Durability::Async } else { durability };
         let stamp = self.log_named_decision(gid, outcome, durability)?;
-        self.finish_commit(stamp, durability)
+        self.finish_commit(stamp, durability, cancel)
     }
 
     /// As `decide`, without waiting for the disk.
@@ -90,7 +97,8 @@ impl Engine {
             NotClaimed::BeingDecided => Error::BeingDecided { gid },
             NotClaimed::Decided(stamp) => {
                 // Whoever asked sees the outcome from now on, however its session and that of the decision are related.
-                let settled = self.finish_commit(stamp, durability).and_then(|_| self.require_visible(stamp));
+                let settled = self.finish_commit(stamp, durability, None);
+                let settled = settled.and_then(|_| self.require_visible(stamp, None));
                 settled.err().unwrap_or(Error::NotInDoubt { gid })
             }
         }
@@ -167,7 +175,10 @@ impl Engine {
         // An `Async` prepare may have returned before it is visible. Only its session waits for that by itself, and a
         // coordinator may have another one.
         let logged = self.queue.last_entered();
-        self.wait_visible(logged);
+        // Where standbys are waited for, that may take for ever: those count as in doubt whose prepare or decision is not visible.
+        if !self.members.are_required() {
+            self.wait_visible(logged, None);
+        }
         let visible = self.visible();
         // Where the database has stopped, not all that is logged becomes visible: any of it may be in doubt.
         let all = self.in_doubt.all_between(visible, visible.max(logged));

@@ -219,7 +219,7 @@ impl Engine {
         let bytes = u64::try_from(bytes).expect("a length in memory fits into 64 bits");
         let request = CommitRequest::plain(self.locks.new_owner(), Durability::Sync);
         let stamp = self.log_commit(&request, left.iter().map(|key| (&key[..], None)), bytes)?;
-        self.finish_commit(stamp, Durability::Sync)?;
+        self.finish_commit(stamp, Durability::Sync, None)?;
         Ok(left.len())
     }
 }

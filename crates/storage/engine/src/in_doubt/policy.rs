@@ -203,7 +203,7 @@ impl Engine {
         let row = [(decision.key(), Some(decision.encode()))];
         let logged = self.log_decision(prepared, outcome, Durability::Sync, &row);
         let logged = logged.inspect_err(|_| self.in_doubt.decision_count.forget(1))?;
-        self.finish_commit(logged, Durability::Sync)?;
+        self.finish_commit(logged, Durability::Sync, None)?;
         tracing::warn!(gid = %decision.gid, owner = %decision.owner, committed = decision.committed, ?reason,
             "an in-doubt transaction was decided without its coordinator");
         Ok(Some(decision))

@@ -51,6 +51,7 @@ impl LogObserver for EngineObserver {
 
     /// What a transaction in doubt holds now is held until the next open, so no thread waits for it.
     fn poisoned(&self) {
+        self.queue.wake_waiting();
         self.locks.stop();
         self.protected.wake_waiting();
     }

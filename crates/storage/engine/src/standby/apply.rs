@@ -96,7 +96,8 @@ impl Engine {
         reader.set_limit(received.flushed());
         // The one that new rows go to, until a freeze has the turn.
         let view = self.view.load_full();
-        let mut step = Step { engine: self, view: &view, in_doubt, row_key: Vec::new(), rows: 0 };
+        let mut step =
+            Step { engine: self, view: &view, in_doubt, row_key: Vec::new(), rows: 0, is_own: false };
         let delay = if pace == Pace::Delayed { self.apply_control.delay() } else { Duration::ZERO };
         let (position, ended) = self.apply_records(reader, start, delay, &mut step);
         self.queue.count_rows(step.rows);
@@ -165,6 +166,29 @@ impl Engine {
     }
 }
 
+/// The end of a log that this server has written, which nobody sees yet.
+pub(crate) struct Unshown {
+    pub(crate) from: Lsn,
+    pub(crate) end: Lsn,
+}
+
+impl Unshown {
+    /// Puts its rows into the active memtable, where no snapshot sees them yet; how many.
+    pub(crate) fn apply(&self, engine: &Engine) -> Result<u64, Error> {
+        let (disk, superblock) = (&engine.environment.disk, engine.redo.superblock());
+        let mut reader = open_reader(disk, &superblock, engine.keys.as_ref(), self.from)?;
+        reader.set_limit(self.end);
+        let mut in_doubt = engine.in_doubt.all_in_order().into_iter().collect();
+        let view = engine.view.load_full();
+        let mut step =
+            Step { engine, view: &view, in_doubt: &mut in_doubt, row_key: Vec::new(), rows: 0, is_own: true };
+        while let Some(record) = reader.next().map_err(|error| Error::log(&error))? {
+            step.apply(&record)?;
+        }
+        Ok(step.rows)
+    }
+}
+
 /// Why a step failed.
 enum StepError {
     /// A record that verifies could not be applied, or not whole.
@@ -185,6 +209,8 @@ struct Step<'a> {
     in_doubt: &'a mut FxHashMap<Lsn, Arc<PreparedTransaction>>,
     row_key: Vec<u8>,
     rows: u64,
+    /// The log was written here: its list of storages to cut out is this server's, and loads past it are in pages here.
+    is_own: bool,
 }
 
 impl Step<'_> {
@@ -199,6 +225,7 @@ impl Step<'_> {
             Record::Prepare(_) => self.prepare(span.end, found.body),
             Record::CommitPrepared(decision) => self.decide(span.end, &decision, Outcome::Commit, &place),
             Record::RollbackPrepared(decision) => self.decide(span.end, &decision, Outcome::Rollback, &place),
+            Record::BulkLoad(_) if self.is_own => Ok(()),
             Record::BulkLoad(_) => Err(Error::FollowedPastLog { lsn: span.start }),
             Record::Checkpoint(_)
             | Record::TimelineSwitch(_)
@@ -218,7 +245,8 @@ impl Step<'_> {
         for change in changes.clone() {
             let change = change.map_err(|error| place(&error))?;
             change.copy_row_key(&mut row_key);
-            let is_struck_off = change.table() == catalog::RECLAIM && change.value().is_none();
+            let is_struck_off =
+                !self.is_own && change.table() == catalog::RECLAIM && change.value().is_none();
             if is_struck_off && !gives_away(changes.clone(), &row_key)? {
                 self.give_up(stamp, &row_key)?;
                 continue;
@@ -226,7 +254,7 @@ impl Step<'_> {
             if change.table().get() < FIRST_USER_TABLE {
                 self.define(stamp, &row_key, change.value())?;
             }
-            match change.value().filter(|value| dropped_tables::is_drop(&row_key, value)) {
+            match change.value().filter(|value| !self.is_own && dropped_tables::is_drop(&row_key, value)) {
                 Some(drop) => self.write_out(stamp, &row_key, drop)?,
                 None => self.put(stamp, &row_key, change.value()),
             }

@@ -74,6 +74,7 @@ impl Engine {
     /// What a database has that takes writes, and then the writers.
     fn take_up_writing(self: &Arc<Self>) -> Result<(), Error> {
         self.take_up_log_holds()?;
+        self.begin_marking()?;
         self.prepare_archivers()?;
         if !self.is_manual() {
             self.start_writing()?;

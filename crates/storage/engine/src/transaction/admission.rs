@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_sync::arc_swap::Guard;
-use seawall_sync::thread;
+use seawall_sync::{CancelToken, thread};
 use seawall_types::Lsn;
 use seawall_wal::PreparedRecord;
 
@@ -241,7 +241,7 @@ impl Engine {
             Refused::Changed(index) => {
                 let used = &request.tables[index];
                 let object = &used.table.object;
-                self.require_visible(object.changed_at().max(object.altered_at()))?;
+                self.require_visible(object.changed_at().max(object.altered_at()), request.patience.cancel)?;
                 Err(table_changed(used))
             }
             Refused::InDoubt(id) => Err(self.table_in_doubt(id)),
@@ -249,17 +249,24 @@ impl Engine {
             Refused::Undecided => wait("the transaction that has written what it has read is in doubt"),
             Refused::Conflict | Refused::Overtaken => Err(Error::Conflict { what: CHANGED_READS }),
             Refused::Cancelled => Err(self.snapshot_cancelled(request.snapshot)),
-            Refused::QueueFull => self.wait_for_queue(),
+            Refused::QueueFull => self.wait_for_queue(request.patience.cancel),
             Refused::Failed(error) => Err(error),
         }
     }
 
     /// The queue is full of commits that are not visible: waits until one is.
     #[cold]
-    fn wait_for_queue(&self) -> Result<(), Error> {
+    fn wait_for_queue(&self, cancel: Option<&CancelToken>) -> Result<(), Error> {
         self.log()?.flush_until(self.appended())?;
-        self.queue.wait_for_room(|| self.lifecycle.check_not_stopped().is_err());
-        self.lifecycle.check_not_stopped()
+        let limit = || self.lifecycle.check_not_stopped().ok().and_then(|()| self.wait_limit(cancel));
+        self.queue.wait_until(cancel, || self.queue.has_room(), limit);
+        self.lifecycle.check_not_stopped()?;
+        if self.queue.has_room() {
+            return Ok(());
+        }
+        // Standbys are waited for, and this wait was ended.
+        self.lifecycle.check_open()?;
+        if cancel.is_some_and(CancelToken::is_requested) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     /// Waits until some in-doubt transaction is decided that had read or written something.

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
 
+use seawall_sync::CancelToken;
 use seawall_types::{Lsn, TableId};
 use seawall_wal::CommitBuilder;
 
@@ -55,9 +56,9 @@ impl CommitHandle {
     ///
     /// # Errors
     /// `Stopped` if a write failed: whether the commit survives is decided by recovery. `DoneNotArchived`: it is durable
-    /// here, and not archived.
+    /// here, and not archived. `NotReplicated`: it is durable here, and the wait for standbys was ended.
     pub fn wait(self) -> Result<Lsn, Error> {
-        self.engine.finish_commit(self.stamp, self.durability)?;
+        self.engine.finish_commit(self.stamp, self.durability, Some(&self.session.waits.cancel))?;
         self.engine.show_to(&self.session, self.stamp);
         Ok(self.stamp)
     }
@@ -148,8 +149,14 @@ impl Engine {
         }
     }
 
-    /// Waits until a logged commit is as durable as it asks, and visible.
-    pub(crate) fn finish_commit(&self, stamp: Lsn, durability: Durability) -> Result<Lsn, Error> {
+    /// Waits until a logged commit is as durable as it asks, and visible. Where there are standbys to wait for, one that does not is not
+    /// kept by those ahead that do: it returns before it is visible, and its session sees it.
+    pub(crate) fn finish_commit(
+        &self,
+        stamp: Lsn,
+        durability: Durability,
+        cancel: Option<&CancelToken>,
+    ) -> Result<Lsn, Error> {
         match durability {
             Durability::Async => {
                 // At once, but after a long record. Then the commit can be seen, too: after a long record it was not copied when it
@@ -158,13 +165,17 @@ impl Engine {
                 self.queue.mirrored_until(stamp);
                 self.background.async_commit();
             }
-            Durability::Sync | Durability::Archived => {
+            Durability::Sync | Durability::Archived | Durability::Replicated(_) => {
                 let (clock, stages) = (self.clock(), &self.counters.commit_stages);
                 let begun = clock.monotonic();
                 self.log()?.flush_until(stamp)?;
                 let flushed = clock.monotonic();
                 // Not only flushed: a commit ahead may be on its way still.
-                self.require_visible(stamp)?;
+                match durability {
+                    Durability::Replicated(_) => self.require_replicated(stamp, cancel)?,
+                    _ if self.members.are_required() => self.queue.advance(),
+                    _ => self.require_visible(stamp, None)?,
+                }
                 stages.flush.note(flushed.saturating_sub(begun));
                 stages.visible.note(clock.monotonic().saturating_sub(flushed));
             }
@@ -200,7 +211,7 @@ impl Engine {
         let rows = std::iter::once((&row_key[..], value));
         let logged = self.log_commit(&request, rows, u64::try_from(bytes).expect("a row fits into memory"));
         self.locks.release(owner, name);
-        self.finish_commit(logged?, options.durability)
+        self.finish_commit(logged?, options.durability, Some(&session.waits.cancel))
     }
 
     /// Locks the row `key` where the table's newest rows are: its storage and row key.

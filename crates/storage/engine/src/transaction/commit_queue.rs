@@ -2,24 +2,28 @@
 //!
 //! ```text
 //!   enter (in the log's critical section) --> applied (in the memtable) --> visible
-//!                                                   and flushed, or, if the commit is Async, safe from a kill
+//!                                                   and flushed, or, if the commit is Async, safe from a kill,
+//!                                                   and at a quorum of standbys, if it is Replicated
 //! ```
 //! Invariants:
 //! * `visible` moves over commits in log order only, so a snapshot is a prefix of the commit order.
 //! * A `Sync` commit is not visible before the log is flushed up to its stamp; an `Async` commit not before the log
-//!   survives a kill up to its stamp. No commit is visible before those ahead of it.
+//!   survives a kill up to its stamp; a `Replicated` commit not before a quorum has it, too. No commit is visible before those
+//!   ahead of it.
 //!
 //! The queue is a ring. Its head is moved by whoever completes the commit at the head, one thread at a time and
 //! without a lock: see [`CommitQueue::advance`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use seawall_sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use seawall_sync::{WaitWord, thread};
+use seawall_sync::{CancelToken, WaitWord, thread};
 use seawall_types::Lsn;
 
-use crate::options::Durability;
+use crate::options::{Durability, ReplicationLevel};
+use crate::quorum::watermarks::Watermarks;
 use crate::sabotage::{Defect, sabotaged};
 
 /// Commits in flight at most: logged and not yet visible. One that finds the ring full waits for a flush.
@@ -28,6 +32,9 @@ const CAPACITY: u64 = 1 << 16;
 const LOGGED: u32 = 0;
 const APPLIED_ASYNC: u32 = 1;
 const APPLIED_SYNC: u32 = 2;
+const APPLIED_FOR_WRITTEN: u32 = 3;
+const APPLIED_FOR_FLUSHED: u32 = 4;
+const APPLIED_FOR_APPLIED: u32 = 5;
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -58,7 +65,8 @@ pub(crate) struct CommitQueue {
     logged_rows: AtomicU64,
     /// Requests to advance; who raises it from zero does the work for all.
     requests: CachePadded<AtomicU64>,
-    became_visible: WaitWord,
+    watermarks: Watermarks,
+    became_visible: Arc<WaitWord>,
 }
 
 impl CommitQueue {
@@ -78,7 +86,8 @@ impl CommitQueue {
             last_entered: AtomicU64::new(visible.get()),
             logged_rows: AtomicU64::new(0),
             requests: CachePadded::default(),
-            became_visible: WaitWord::new(),
+            watermarks: Watermarks::default(),
+            became_visible: Arc::default(),
         }
     }
 
@@ -130,6 +139,9 @@ impl CommitQueue {
         let state = match durability {
             Durability::Sync | Durability::Archived => APPLIED_SYNC,
             Durability::Async => APPLIED_ASYNC,
+            Durability::Replicated(ReplicationLevel::Written) => APPLIED_FOR_WRITTEN,
+            Durability::Replicated(ReplicationLevel::Flushed) => APPLIED_FOR_FLUSHED,
+            Durability::Replicated(ReplicationLevel::Applied) => APPLIED_FOR_APPLIED,
         };
         self.slot(ticket.0).state.store(state, Ordering::SeqCst);
     }
@@ -174,8 +186,9 @@ impl CommitQueue {
             let stamp = Lsn::new(slot.stamp.load(Ordering::SeqCst));
             let ready = match slot.state.load(Ordering::SeqCst) {
                 LOGGED => sabotaged(Defect::VisibleBeforeApplied),
+                APPLIED_ASYNC => stamp <= mirrored,
                 APPLIED_SYNC => stamp <= flushed || sabotaged(Defect::VisibleBeforeFlushed),
-                _ => stamp <= mirrored,
+                waits_for => stamp <= flushed && stamp <= self.replicated(waits_for),
             };
             if !ready {
                 break;
@@ -189,6 +202,35 @@ impl CommitQueue {
             self.head.store(head, Ordering::SeqCst);
             self.became_visible.wake_all();
         }
+    }
+
+    /// Up to where standbys have what commits in this state wait for.
+    fn replicated(&self, state: u32) -> Lsn {
+        self.watermarks.at(match state {
+            APPLIED_FOR_WRITTEN => ReplicationLevel::Written,
+            APPLIED_FOR_APPLIED => ReplicationLevel::Applied,
+            _ => ReplicationLevel::Flushed,
+        })
+    }
+
+    /// What standbys have. After a change, `advance`.
+    pub(crate) fn watermarks(&self) -> &Watermarks {
+        &self.watermarks
+    }
+
+    /// To be given to `wait_news`.
+    pub(crate) fn seen_visible(&self) -> u32 {
+        self.became_visible.read()
+    }
+
+    /// Sleeps until something became visible since `seen` was read, at most for `limit`.
+    pub(crate) fn wait_news(&self, seen: u32, limit: Duration) {
+        self.became_visible.wait(seen, Some(limit));
+    }
+
+    /// Those who wait look again whether they are to give up.
+    pub(crate) fn wake_waiting(&self) {
+        self.became_visible.wake_all();
     }
 
     /// A standby has applied everything up to `applied`, which is durable: shows it. Nothing enters the queue of a standby.
@@ -211,32 +253,25 @@ impl CommitQueue {
         Lsn::new(self.last_entered.load(Ordering::SeqCst))
     }
 
-    /// Waits until `stamp` is visible, or `give_up` says that it never will be.
-    pub(crate) fn wait_visible(&self, stamp: Lsn, give_up: impl Fn() -> bool) {
-        loop {
-            let seen = self.became_visible.read();
-            if self.visible() >= stamp {
-                return;
-            }
-            self.advance();
-            if self.visible() >= stamp || give_up() {
-                return;
-            }
-            // Bounded, because giving up is not announced.
-            self.became_visible.wait(seen, Some(Duration::from_millis(20)));
-        }
-    }
-
-    /// Waits until a commit can enter, or `give_up` says that none ever will.
-    pub(crate) fn wait_for_room(&self, give_up: impl Fn() -> bool) {
+    /// Waits until `is_done`, which something that became visible may have brought about; looks again each time that `limit` has
+    /// passed, and gives up when there is none. A request to cancel makes it look at once.
+    pub(crate) fn wait_until(
+        &self,
+        cancel: Option<&CancelToken>,
+        is_done: impl Fn() -> bool,
+        limit: impl Fn() -> Option<Duration>,
+    ) {
         loop {
             let seen = self.became_visible.read();
             self.advance();
-            if self.has_room() || give_up() {
+            if is_done() {
                 return;
             }
-            // Bounded, because giving up is not announced.
-            self.became_visible.wait(seen, Some(Duration::from_millis(20)));
+            let Some(limit) = limit() else { return };
+            match cancel {
+                Some(cancel) => cancel.wait(&self.became_visible, seen, Some(limit)),
+                None => self.became_visible.wait(seen, Some(limit)),
+            }
         }
     }
 
@@ -275,6 +310,8 @@ mod tests {
     use std::sync::Mutex;
 
     use seawall_testing::wait_until;
+
+    use crate::quorum::watermarks::QuorumPositions;
 
     #[test]
     fn commits_become_visible_in_log_order_and_as_durable_as_they_ask() {
@@ -315,19 +352,71 @@ mod tests {
     }
 
     #[test]
+    fn a_replicated_commit_is_visible_when_a_quorum_has_done_with_it_what_it_asks() {
+        let position = |lsn| QuorumPositions { written: lsn, ..QuorumPositions::default() };
+        let lsn = Lsn::new;
+        for level in [ReplicationLevel::Written, ReplicationLevel::Flushed, ReplicationLevel::Applied] {
+            let queue = CommitQueue::new(Lsn::ZERO);
+            queue.watermarks().require(true);
+            let commit = queue.enter(lsn(10)).unwrap();
+            let local = queue.enter(lsn(20)).unwrap();
+            queue.applied(commit, Durability::Replicated(level));
+            queue.applied(local, Durability::Sync);
+            queue.flushed_until(lsn(20));
+            assert_eq!(queue.visible(), Lsn::ZERO, "{level:?}");
+            let (before, enough) = match level {
+                ReplicationLevel::Written => (position(lsn(9)), position(lsn(10))),
+                ReplicationLevel::Flushed => {
+                    (position(lsn(30)), QuorumPositions { flushed: lsn(10), ..position(lsn(30)) })
+                }
+                ReplicationLevel::Applied => (
+                    QuorumPositions { flushed: lsn(30), ..position(lsn(30)) },
+                    QuorumPositions { written: lsn(30), flushed: lsn(30), applied: lsn(10) },
+                ),
+            };
+            queue.watermarks().raise(before);
+            queue.advance();
+            assert_eq!(queue.visible(), Lsn::ZERO, "{level:?}: not enough");
+            queue.watermarks().raise(enough);
+            queue.advance();
+            assert_eq!(queue.visible(), lsn(20), "{level:?}: with the local one behind it");
+        }
+    }
+
+    #[test]
+    fn what_standbys_have_is_not_visible_before_it_is_durable_here() {
+        let queue = CommitQueue::new(Lsn::ZERO);
+        queue.watermarks().require(true);
+        let commit = queue.enter(Lsn::new(10)).unwrap();
+        queue.applied(commit, Durability::Replicated(ReplicationLevel::Flushed));
+        queue.watermarks().raise(QuorumPositions { flushed: Lsn::new(10), ..QuorumPositions::default() });
+        queue.advance();
+        assert_eq!(queue.visible(), Lsn::ZERO);
+        queue.flushed_until(Lsn::new(10));
+        assert_eq!(queue.visible(), Lsn::new(10));
+    }
+
+    #[test]
     fn who_finds_the_ring_full_sleeps_until_the_commit_at_its_head_is_visible() {
         let queue = CommitQueue::with_capacity(Lsn::ZERO, 2);
         let first = queue.enter(Lsn::new(10)).unwrap();
         let second = queue.enter(Lsn::new(20)).unwrap();
         assert_eq!(queue.enter(Lsn::new(30)), None);
         queue.applied(second, Durability::Async);
-        queue.wait_for_room(|| true);
+        queue.wait_until(None, || queue.has_room(), || None);
         assert_eq!(queue.enter(Lsn::new(30)), None, "given up");
         let looks = std::sync::atomic::AtomicU32::new(0);
         std::thread::scope(|scope| {
             let (queue, looks) = (&queue, &looks);
             let waiting = scope.spawn(move || {
-                queue.wait_for_room(|| looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst) > 1_000);
+                queue.wait_until(
+                    None,
+                    || queue.has_room(),
+                    || {
+                        let looks = looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                        (looks <= 1_000).then_some(Duration::from_millis(20))
+                    },
+                );
                 queue.enter(Lsn::new(30))
             });
             wait_until("the thread to look", || looks.load(std::sync::atomic::Ordering::SeqCst) > 0);
@@ -353,7 +442,7 @@ mod tests {
                         };
                         queue.applied(ticket, Durability::Async);
                         queue.mirrored_until(stamp);
-                        queue.wait_visible(stamp, || false);
+                        queue.wait_until(None, || queue.visible() >= stamp, || Some(Duration::from_secs(1)));
                     }
                 });
             }

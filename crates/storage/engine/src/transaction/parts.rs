@@ -113,7 +113,7 @@ impl Transaction {
             self.parts.scanned.entry(storage).or_insert(snapshot.lsn());
             return Ok(snapshot);
         };
-        self.engine.require_visible(*last)?;
+        self.engine.require_visible(*last, Some(&self.session.waits.cancel))?;
         let snapshot = self.engine.register_snapshot();
         self.engine.loads.scanned_at(storage, snapshot.lsn());
         Ok(snapshot)

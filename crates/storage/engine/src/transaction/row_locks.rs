@@ -156,7 +156,7 @@ impl Transaction {
             Isolation::ReadCommitted => None,
             Isolation::Snapshot | Isolation::Serializable => Some(self.read_snapshot()?.lsn()),
         };
-        self.engine.require_visible(table.object.changed_at())?;
+        self.engine.require_visible(table.object.changed_at(), Some(&self.session.waits.cancel))?;
         let is_there = match self.writes.get(&row_key) {
             Some(written) => {
                 self.wait_for_dependencies()?;
@@ -191,7 +191,7 @@ impl Transaction {
         if self.is_own(table) {
             return self.read_own_row(storage, &row_key);
         }
-        self.engine.require_visible(table.object.changed_at())?;
+        self.engine.require_visible(table.object.changed_at(), Some(&self.session.waits.cancel))?;
         let found = self.read_newest(&row_key)?;
         if found.is_none() {
             self.locked_rows.insert(&row_key);
@@ -208,7 +208,7 @@ impl Transaction {
             return Ok(LockedRow { value, changed });
         }
         // That the table was truncated must not be shown earlier than it is visible, either.
-        self.engine.require_visible(table.object.changed_at())?;
+        self.engine.require_visible(table.object.changed_at(), Some(&self.session.waits.cancel))?;
         let row_key = row_key::encode(storage, key);
         let value = self.read_newest(&row_key);
         self.locked_rows.insert(&row_key);
@@ -232,7 +232,7 @@ impl Transaction {
             return self.read_row(row_key, snapshot.lsn());
         }
         if let Some(stamp) = self.engine.newest_stamp_after(row_key, self.engine.visible()) {
-            self.engine.require_visible(stamp)?;
+            self.engine.require_visible(stamp, Some(&self.session.waits.cancel))?;
         }
         // Not the statement's, which may be older.
         let newest = self.engine.register_snapshot_for(&self.session)?;
@@ -347,7 +347,7 @@ impl Transaction {
     fn has_new_value_only(&self, row_key: &[u8]) -> Result<bool, Error> {
         let Some(snapshot) = &self.snapshot else { return Ok(false) };
         let Some(newest) = self.engine.newest_stamp_after(row_key, snapshot.lsn()) else { return Ok(false) };
-        self.engine.require_visible(newest)?;
+        self.engine.require_visible(newest, Some(&self.session.waits.cancel))?;
         let now = self.engine.register_snapshot_for(&self.session)?;
         let is_there = |lsn| self.noted(self.engine.read_row(row_key, lsn, |value| value.is_some()));
         let is_same = is_there(snapshot.lsn())? && is_there(now.lsn())?;

@@ -47,7 +47,7 @@ impl Engine {
     /// Waits until everything is visible that the session must see; `Stopped` if that may never be. Whatever the session
     /// read then would lack a commit that it was told has succeeded.
     pub(crate) fn wait_for_session(&self, session: &Session) -> Result<(), Error> {
-        self.require_visible(session.sees_at_least())
+        self.require_visible(session.sees_at_least(), Some(&session.waits.cancel))
     }
 
     /// A snapshot for the session.

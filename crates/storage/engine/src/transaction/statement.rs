@@ -52,7 +52,7 @@ impl Transaction {
         if self.has_blind_rows {
             self.look_at_blind_rows();
         }
-        self.engine.require_visible(self.snapshot_floor)?;
+        self.engine.require_visible(self.snapshot_floor, Some(&self.session.waits.cancel))?;
         let snapshot = self.engine.register_snapshot_for(&self.session)?;
         let lsn = snapshot.lsn();
         self.snapshot = Some(snapshot);

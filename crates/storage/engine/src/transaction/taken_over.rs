@@ -62,7 +62,7 @@ impl Transaction {
         let name = ObjectRow::decode(table.id(), &row)?.name;
         // What others have logged by now is there for the copy; what this one has, too.
         let copied = self.engine.queue.last_entered();
-        self.engine.require_visible(copied)?;
+        self.engine.require_visible(copied, Some(&self.session.waits.cancel))?;
         let from = self.storage_for_write(table)?;
         self.truncate_table(&name)?;
         let to = self.storage_for_write(table)?;

@@ -117,6 +117,6 @@ impl Transaction {
 
     /// Returns once all that `update` has used may be shown.
     pub(crate) fn wait_for_dependencies(&self) -> Result<(), Error> {
-        self.engine.require_visible(self.depends_on)
+        self.engine.require_visible(self.depends_on, Some(&self.session.waits.cancel))
     }
 }
