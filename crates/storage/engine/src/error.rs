@@ -276,6 +276,29 @@ pub enum Error {
         /// Stamp of the last commit.
         lsn: Lsn,
     },
+    /// A database cannot follow another server by a cut of its log.
+    #[error(
+        "the server to follow left timeline {timeline} at {fork}, and pages here hold what was committed up to {pages}: this database has \
+         to be made anew from that server"
+    )]
+    PagesBeyondFork {
+        /// The last timeline that both have.
+        timeline: TimelineId,
+        /// Where they part.
+        fork: Lsn,
+        /// What pages may hold.
+        pages: Lsn,
+    },
+    /// The log here is not one that the other server's history can have left where it says.
+    #[error(
+        "the server to follow left timeline {timeline} at {fork}, and the log here has no record that ends there"
+    )]
+    NotItsLog {
+        /// The last timeline that both have.
+        timeline: TimelineId,
+        /// Where they part.
+        fork: Lsn,
+    },
     /// The log was not in the archive yet when the database was closed.
     #[error(
         "the log up to {lsn} is not in the archive yet: the next process that opens the database resumes archiving"

@@ -15,6 +15,8 @@
 //! packed, of each row the newest version, and what does not fit then is refused.
 
 pub(crate) mod archive_mode;
+pub(crate) mod put_aside;
+pub(crate) mod rejoin;
 pub(crate) mod restore;
 pub(crate) mod statistics;
 pub(crate) mod timeline;

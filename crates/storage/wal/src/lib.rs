@@ -100,5 +100,5 @@ pub use segment_check::{SegmentContent, check_segment};
 pub use segment_set::{LogFiles, SegmentInfo, SegmentState};
 pub use stream::{LogStream, LogWatch, StreamPiece};
 pub use switch::{begin_timeline, next_timeline};
-pub use timeline::{TimelineFork, TimelineHistory};
+pub use timeline::{Parting, TimelineFork, TimelineHistory};
 pub use writer::{Log, OpenLog};

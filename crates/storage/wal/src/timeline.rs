@@ -53,6 +53,19 @@ pub struct TimelineHistory {
     pub forks: Vec<TimelineFork>,
 }
 
+/// Where two histories part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parting {
+    /// The last timeline that both have.
+    pub timeline: TimelineId,
+    /// Up to here both have its log.
+    pub at: Lsn,
+    /// Whether the first history has left that timeline, and not only the other one.
+    pub is_left_here: bool,
+    /// The other history up to the timeline that begins there; `None` if it goes on on the common one.
+    pub next: Option<TimelineHistory>,
+}
+
 impl TimelineHistory {
     /// The history of a timeline that left none: the first.
     pub fn first() -> TimelineHistory {
@@ -86,6 +99,51 @@ impl TimelineHistory {
         let begun = begun.find(|(_, child)| *child == timeline);
         let unknown = Timeline { id: timeline, ..Timeline::FIRST };
         begun.map_or(unknown, |(fork, id)| Timeline { id, began: fork.fork, mark: fork.mark })
+    }
+
+    /// Where this history and another one part; `None` if the other one goes on where this one ends, or is the same.
+    pub fn parting(&self, other: &TimelineHistory) -> Option<Parting> {
+        let own = self.lineage();
+        let common = own.iter().zip(other.lineage()).take_while(|(own, other)| *own == other).count();
+        // The first timeline is that of every history.
+        let last = common.max(1) - 1;
+        let timeline = own[last];
+        let left = |history: &TimelineHistory| history.forks.get(last).map(|fork| fork.fork);
+        match (left(self), left(other)) {
+            (None, None) => None,
+            (own, Some(others)) if own.is_none_or(|own| own >= others) => {
+                let next = Some(other.until(last + 1));
+                Some(Parting { timeline: timeline.id, at: others, is_left_here: own.is_some(), next })
+            }
+            (Some(own), _) => {
+                Some(Parting { timeline: timeline.id, at: own, is_left_here: true, next: None })
+            }
+            (None, Some(_)) => unreachable!("a timeline that was not left here was left by the other one"),
+        }
+    }
+
+    /// This history up to one of its timelines, as it was when that one was the last.
+    ///
+    /// # Panics
+    /// If the timeline is not one of the history.
+    #[must_use]
+    pub fn up_to(&self, timeline: TimelineId) -> TimelineHistory {
+        let place = self.lineage().iter().position(|known| known.id == timeline);
+        self.until(place.expect("the caller has the timeline from this history"))
+    }
+
+    fn until(&self, place: usize) -> TimelineHistory {
+        TimelineHistory { timeline: self.lineage()[place].id, forks: self.forks[..place].to_vec() }
+    }
+
+    /// The timelines, oldest first.
+    fn lineage(&self) -> Vec<Timeline> {
+        let begun =
+            |(fork, id): (&TimelineFork, TimelineId)| Timeline { id, began: fork.fork, mark: fork.mark };
+        let children = self.forks.iter().skip(1).map(|fork| fork.parent).chain([self.timeline]);
+        let first = self.forks.first().map_or(self.timeline, |fork| fork.parent);
+        let first = Timeline { id: first, ..Timeline::FIRST };
+        [first].into_iter().chain(self.forks.iter().zip(children).map(begun)).collect()
     }
 
     /// Refuses a history of another timeline of the same number.
@@ -348,6 +406,37 @@ mod tests {
         assert!(history.check_mark(mark(4)).is_ok());
         assert!(matches!(history.check_mark(mark(5)), Err(HistoryError::OtherTimeline { .. })));
         assert!(TimelineHistory::first().check_mark(TimelineMark::NONE).is_ok());
+    }
+
+    #[test]
+    fn two_histories_part_at_the_first_fork_that_they_do_not_share() {
+        let timeline = |number| TimelineId::new(number).unwrap();
+        let fork = |from: &TimelineHistory, number, at, byte| {
+            from.fork(timeline(number), Lsn::new(at), mark(byte), "")
+        };
+        let first = TimelineHistory::first();
+        let (two, other_two) = (fork(&first, 2, 100, 2), fork(&first, 2, 100, 9));
+        let (three, late) = (fork(&two, 3, 300, 3), fork(&first, 2, 150, 8));
+        assert_eq!(first.parting(&first), None);
+        assert_eq!(three.parting(&three), None);
+        let parting = |timeline_number, at, is_left_here, next| {
+            let (timeline, at) = (timeline(timeline_number), Lsn::new(at));
+            Some(Parting { timeline, at, is_left_here, next })
+        };
+        // A primary, and the standby that was promoted, and another one after it.
+        assert_eq!(first.parting(&two), parting(1, 100, false, Some(two.clone())));
+        assert_eq!(first.parting(&three), parting(1, 100, false, Some(two.clone())));
+        assert_eq!(two.parting(&three), parting(2, 300, false, Some(three.clone())));
+        // Two promotions at one place, and at two.
+        assert_eq!(two.parting(&other_two), parting(1, 100, true, Some(other_two.clone())));
+        assert_eq!(three.parting(&other_two), parting(1, 100, true, Some(other_two)));
+        assert_eq!(late.parting(&two), parting(1, 100, true, Some(two.clone())));
+        assert_eq!(two.parting(&late), parting(1, 100, true, None), "back to the common one, which goes on");
+        // Promoted by mistake: the primary is there still.
+        assert_eq!(three.parting(&first), parting(1, 100, true, None));
+        assert_eq!(three.parting(&two), parting(2, 300, true, None));
+        assert_eq!(three.up_to(timeline(2)), two);
+        assert_eq!(three.up_to(timeline(1)), first);
     }
 
     #[test]

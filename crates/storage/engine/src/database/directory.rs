@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use seawall_keys::{MasterKey, OtherMasterKeys};
-use seawall_types::Lsn;
-use seawall_wal::ReceivedMark;
+use seawall_types::{DatabaseId, Lsn};
+use seawall_wal::{ReceivedMark, TimelineHistory};
 
 use super::Database;
 use crate::encryption::open_superblock;
@@ -18,6 +18,7 @@ use crate::inspect::log_records::{self, LogRecordInfo};
 use crate::inspect::statistics::published::{self, PublishedStatistics};
 use crate::options::{OpenMode, Options};
 use crate::recovery::archive_mode;
+use crate::recovery::rejoin::{self, Rejoined};
 use crate::recovery::statistics::RecoveryProgress;
 use crate::recovery::timeline::{Continuation, NewTimeline, history_of};
 
@@ -94,6 +95,26 @@ impl DatabaseDirectory {
         let timeline = history.timeline(superblock.timeline);
         let mark = ReceivedMark::open(&**disk, superblock.database, timeline);
         Ok(mark.map_err(|error| Error::log(&error))?.is_some())
+    }
+
+    /// Makes the database of a server that was replaced ready to follow the server that has this history: cuts its log where that one's
+    /// timeline left it, and puts what is cut off aside, in the directory `aside`. Where the log here is a part of that one's, nothing is
+    /// done. The caller has made sure that it is the same database. Afterwards, [`DatabaseDirectory::follow`].
+    ///
+    /// If it fails, or the power goes, the database has all of its log, and this may be called again; or it is cut.
+    ///
+    /// # Errors
+    /// `PagesBeyondFork` if pages hold what would be cut off, `NotItsLog`: the database has to be made anew. `InUse`, and those of `open`.
+    pub fn rejoin(&self, options: &Options, upstream: &TimelineHistory) -> Result<Rejoined, Error> {
+        rejoin::rejoin(&self.environment, options, upstream)
+    }
+
+    /// The database's id, and the history of the timeline that it is on.
+    ///
+    /// # Errors
+    /// `NoDatabase`; `Tree`, `Log` if the superblock or the history is damaged.
+    pub fn identity(&self) -> Result<(DatabaseId, TimelineHistory), Error> {
+        rejoin::identity(&self.environment.disk)
     }
 
     /// Opens the database for a check only: [`Database::check`] of one that may not open otherwise.

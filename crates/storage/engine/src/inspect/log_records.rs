@@ -220,7 +220,7 @@ pub(crate) fn oldest_record(
     Ok(redo_point)
 }
 
-fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {
+pub(crate) fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {
     Ok(match record.decode().map_err(|error| error.to_string())? {
         Record::Commit(commit) => {
             LogContent::Commit { time_micros: commit.time_micros, changes: changes_of(commit.changes())? }
