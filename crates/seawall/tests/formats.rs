@@ -21,6 +21,8 @@ bank/
   lock            held by the process that has the database open
   measurements    the speed of replay and the last checkpoints; nothing depends on it
   statistics      what a database that is open tells other processes about itself; nothing depends on it
+  quorum          where commits wait for standbys: what was visible, and whether the server goes on alone
+  aside/          what a former primary had and nobody else, cut off its log; nothing reads it
   creating        there while the database is being created
   restoring       there while it is being restored, or while a standby is made of its primary
   copied          of a standby that is a copy of a running primary, as long as it lacks log that the copy needs
@@ -64,6 +66,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("In-doubt transactions: guards", "storage/engine/src/in_doubt/guards.rs"),
     ("In-doubt transactions: decisions", "storage/engine/src/in_doubt/decisions.rs"),
     ("SQL: keys", "foundation/codec/src/sort_key.rs"),
+    ("What was visible", "storage/engine/src/quorum/mark.rs"),
     ("Measurements", "storage/engine/src/pacing/measurements.rs"),
     ("Published statistics", "storage/engine/src/inspect/statistics/published.rs"),
     ("Archive: places of objects", "archive/repository/src/layout.rs"),

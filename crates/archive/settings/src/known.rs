@@ -134,6 +134,8 @@ pub const KNOWN: &[Known] = &[
     setting("server.autovacuum_analyze_scale_factor", Text, Value("0.1"), "and this share of the rows that there were"),
     setting("server.log_connections", OneOf(SWITCH), Value("off"), "whether connections and their ends are logged"),
     setting("server.http_listen", Text, Means("nowhere"), "address and port where metrics and health are served, such as `127.0.0.1:9187`"),
+    setting("server.synchronous_standby_names", Text, Means("none"), "standbys that commits wait for, as PostgreSQL writes them: `a, b`, `FIRST 2 (a, b, c)` or `ANY 1 (a, b)`"),
+    setting("server.alone_after", Time, Means("never"), "how long commits wait while too few of these are connected, before the server goes on alone"),
     setting("server.archive", Repositories, Means("none"), "repositories that the log goes into; several: a list"),
 ];
 

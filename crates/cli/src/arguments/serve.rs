@@ -92,6 +92,12 @@ pub(crate) struct Serve {
     /// Serve metrics and health by HTTP on this address and port, such as 127.0.0.1:9187. Default: nowhere.
     #[arg(long, value_name = "ADDRESS")]
     http_listen: Option<String>,
+    /// Standbys that commits wait for, such as "a, b", "FIRST 2 (a, b, c)" or "ANY 1 (a, b)". Default: none.
+    #[arg(long, value_name = "NAMES")]
+    synchronous_standby_names: Option<String>,
+    /// How long commits wait while too few of these are connected, before the server goes on alone. Default: for ever.
+    #[arg(long, value_name = "TIME")]
+    alone_after: Option<String>,
     /// Put the log into this repository; may be given several times.
     #[arg(long, value_name = "URL")]
     archive: Vec<String>,
@@ -127,6 +133,8 @@ impl Serve {
             ("server.autovacuum_analyze_scale_factor", &self.autovacuum_analyze_scale_factor),
             ("server.log_connections", &self.log_connections),
             ("server.http_listen", &self.http_listen),
+            ("server.synchronous_standby_names", &self.synchronous_standby_names),
+            ("server.alone_after", &self.alone_after),
         ];
         let of_single = single.into_iter().filter_map(|(path, text)| Some((path, text.clone()?)));
         of_lists.chain(of_single).collect()

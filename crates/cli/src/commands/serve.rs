@@ -3,6 +3,7 @@
 pub(crate) mod control;
 mod marker;
 mod standby;
+mod synchronous;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +32,12 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
         seawall_io::forbid_core_files()
             .map_err(Failure::io("cannot keep the key of TLS out of core files"))?;
     }
-    let options = Options { archives: archives(shared)?, ..options(shared, OpenMode::CreateIfMissing) };
+    let standbys = synchronous::standbys(&shared.settings)?;
+    let options = Options {
+        archives: archives(shared)?,
+        quorum: standbys.as_ref().map(|_| synchronous::quorum(&shared.settings)),
+        ..options(shared, OpenMode::CreateIfMissing)
+    };
     let upstream = serve.follow.as_deref().map(str::parse::<UpstreamSettings>).transpose();
     let upstream = upstream.map_err(|error| Failure::Usage(format!("--follow: {error}")))?;
     standby::check_role(&serve.dir, upstream.as_ref())?;
@@ -49,6 +55,7 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
             };
             let sql = SqlDatabase::new(engine).map_err(|error| Failure::Broken(error.to_string()))?;
             opened.get_or_init(|| Arc::clone(&sql));
+            standbys.into_iter().for_each(|names| sql.replication.commits_wait_for(names));
             if let Some(upstream) = &upstream {
                 let follower = standby::follow(&sql, upstream)?;
                 following.get_or_init(|| follower);

@@ -25,9 +25,11 @@ pub mod copy;
 mod follower;
 mod lag;
 pub mod message;
+mod quorum;
 mod sender;
 mod settings;
 mod status;
+mod synchronous;
 
 pub use bootstrap::{BootstrapError, bootstrap, needs_copy};
 pub use client::{Client, ClientError, Dial, Streamed, TextRows, Wire};
@@ -38,3 +40,4 @@ pub use message::Progress;
 pub use sender::{Sender, SenderError, Step, current_history};
 pub use settings::{TlsMode, UpstreamSettings, UpstreamSettingsError};
 pub use status::{ActiveSlot, ReceiverStatus, Replication, SenderStatus, SlotError, SlotInfo};
+pub use synchronous::{StandbyChoice, StandbyNames, StandbyNamesError, SyncState};

@@ -9,6 +9,8 @@ use seawall_types::{Lsn, TimelineId};
 
 use crate::lag::Lag;
 use crate::message::Progress;
+use crate::quorum::Quorum;
+use crate::synchronous::{Member, StandbyNames, SyncState};
 
 /// PostgreSQL's limit of names.
 const SLOT_NAME_BYTES_MAX: usize = 63;
@@ -21,6 +23,7 @@ pub struct Replication {
     active: Mutex<BTreeMap<String, i32>>,
     senders: Mutex<BTreeMap<i32, SenderStatus>>,
     receiver: Mutex<Option<ReceiverStatus>>,
+    quorum: Quorum,
 }
 
 /// What a stream is to: a row of `pg_stat_replication`.
@@ -147,7 +150,18 @@ impl Replication {
     /// Of a database that is open.
     pub fn new(database: Database) -> Arc<Replication> {
         let (active, senders, receiver) = Default::default();
-        Arc::new(Replication { database, active, senders, receiver })
+        let quorum = Quorum::new(database.clone());
+        Arc::new(Replication { database, active, senders, receiver, quorum })
+    }
+
+    /// Commits wait for these standbys, if the database was opened with a quorum. Said once; later calls change nothing.
+    pub fn commits_wait_for(&self, names: StandbyNames) {
+        self.quorum.is_of(names);
+    }
+
+    /// The standbys that commits wait for.
+    pub fn synchronous_standbys(&self) -> Option<&StandbyNames> {
+        self.quorum.names()
     }
 
     /// The database.
@@ -229,14 +243,27 @@ impl Replication {
         self.senders.lock().values().cloned().collect()
     }
 
-    /// A stream is so far.
+    /// The place of a stream among the standbys that commits wait for, from 1 on, or 0, and what it is to them.
+    pub fn sync_state(&self, sender: &SenderStatus) -> (usize, SyncState) {
+        self.quorum.sync_state(&member(sender), &members(&self.senders.lock()))
+    }
+
+    /// A stream is so far. Commits that waited for that are visible when this returns.
     pub fn note_sender(&self, status: SenderStatus) {
-        self.senders.lock().insert(status.process_id, status);
+        let mut senders = self.senders.lock();
+        let now = (status.progress, status.is_streaming);
+        let before = senders.insert(status.process_id, status);
+        if before.is_none_or(|before| (before.progress, before.is_streaming) != now) {
+            self.quorum.streams_are(&members(&senders));
+        }
     }
 
     /// A stream has ended.
     pub fn forget_sender(&self, process_id: i32) {
-        self.senders.lock().remove(&process_id);
+        let mut senders = self.senders.lock();
+        if senders.remove(&process_id).is_some() {
+            self.quorum.streams_are(&members(&senders));
+        }
     }
 
     /// Where this server receives from; `None`: it does not.
@@ -248,6 +275,19 @@ impl Replication {
     pub fn note_receiver(&self, change: impl FnOnce(&mut Option<ReceiverStatus>)) {
         change(&mut self.receiver.lock());
     }
+}
+
+fn member(sender: &SenderStatus) -> Member {
+    Member {
+        process_id: sender.process_id,
+        name: sender.application_name.clone(),
+        is_streaming: sender.is_streaming,
+        progress: sender.progress,
+    }
+}
+
+fn members(senders: &BTreeMap<i32, SenderStatus>) -> Vec<Member> {
+    senders.values().map(member).collect()
 }
 
 fn check_name(name: &str) -> Result<(), SlotError> {

@@ -120,6 +120,9 @@ impl SqlDatabase {
         if automatic != AutomaticAnalyze::default() {
             automatic.shown().iter().for_each(|(name, value)| settings.state_fact(name, value));
         }
+        if let Some(names) = self.replication.synchronous_standbys() {
+            settings.state_fact("synchronous_standby_names", &names.to_string());
+        }
         let (engine, locks) = self.engine.new_numbered_session(login.process_id);
         let cancel = CancelHandle { requested: engine.cancel_token() };
         let activity = self.activities.add(&login, role.oid, cancel.clone(), super::settings::clock());

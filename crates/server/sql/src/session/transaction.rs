@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use seawall_engine::{Durability, Error, Isolation, LockWait, Savepoint, Transaction};
+use seawall_engine::{Error, Isolation, LockWait, Savepoint, Transaction};
 use seawall_types::Lsn;
 use seawall_values::{SqlError, SqlResult, SqlState};
 
-use super::settings::SynchronousCommit;
 use super::{Session, TransactionStatus};
 use crate::monitor::count;
 use crate::parse::statement::{Isolation as IsolationLevel, TransactionModes};
@@ -109,10 +108,7 @@ impl Session {
         let isolation = modes.isolation.unwrap_or_else(|| self.settings.default_isolation());
         let is_read_only = modes.is_read_only.unwrap_or_else(|| self.settings.default_read_only());
         let is_read_only = is_read_only || self.asker.is_in_recovery;
-        let durability = match self.settings.synchronous_commit() {
-            SynchronousCommit::Off => Durability::Async,
-            SynchronousCommit::On => Durability::Sync,
-        };
+        let durability = self.settings.synchronous_commit().durability();
         let engine =
             self.engine.with(engine_isolation(isolation)).with(durability).with(self.lock_wait()).begin();
         OpenTransaction {
@@ -181,10 +177,7 @@ impl Session {
     pub(super) fn set_modes(&mut self, modes: TransactionModes) -> SqlResult<()> {
         self.check_modes(modes)?;
         let lock_wait = self.lock_wait();
-        let durability = match self.settings.synchronous_commit() {
-            SynchronousCommit::Off => Durability::Async,
-            SynchronousCommit::On => Durability::Sync,
-        };
+        let durability = self.settings.synchronous_commit().durability();
         let engine = self.engine.clone();
         let open = self.open()?;
         if let Some(isolation) = modes.isolation
@@ -272,7 +265,9 @@ impl Session {
         let begun = super::measure::now();
         let has_written = open.engine.as_ref().is_some_and(|transaction| transaction.written_bytes() > 0);
         let result = checked.and_then(|gone| {
-            if let Some(transaction) = open.engine {
+            if let Some(mut transaction) = open.engine {
+                // What counts is the setting at the end, as in PostgreSQL.
+                transaction.set_durability(self.settings.synchronous_commit().durability());
                 in_order(transaction, open.isolation, Transaction::commit)?;
             }
             self.on_commit.forget(&gone);
@@ -461,10 +456,12 @@ impl Session {
         self.end_cursors(false);
         let Some(open) = self.open.take() else { return Ok(Ended::RolledBack) };
         let result = match open.engine {
-            Some(mut transaction) => transaction
-                .set_owner(&self.user)
-                .sql()
-                .and_then(|()| in_order(transaction, open.isolation, |transaction| transaction.prepare(gid))),
+            Some(mut transaction) => {
+                transaction.set_durability(self.settings.synchronous_commit().of_two_phase());
+                transaction.set_owner(&self.user).sql().and_then(|()| {
+                    in_order(transaction, open.isolation, |transaction| transaction.prepare(gid))
+                })
+            }
             None => Ok(()),
         };
         match &result {
@@ -512,10 +509,11 @@ impl Session {
         self.look_up_user()?;
         self.check_may_decide(gid)?;
         let changes_nothing_else = self.database.prepared_rows.lock().remove(gid);
+        let two_phase = self.engine.two_phase().with(self.settings.synchronous_commit().of_two_phase());
         if !is_commit {
-            return self.engine.two_phase().rollback(gid).map(|_| ()).sql();
+            return two_phase.rollback(gid).map(|_| ()).sql();
         }
-        self.engine.two_phase().commit(gid).map(|_| ()).sql()?;
+        two_phase.commit(gid).map(|_| ()).sql()?;
         if !changes_nothing_else {
             // Definitions and privileges that it may have changed are visible now: plans and rights are looked up again.
             self.database.store.note_change(self.engine.snapshot().lsn());

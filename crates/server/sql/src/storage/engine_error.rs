@@ -71,6 +71,13 @@ pub fn sql_error(error: &Error) -> Box<SqlError> {
             SqlState::READ_ONLY_SQL_TRANSACTION,
             "cannot execute this statement: the database is open read-only",
         ),
+        Error::NotReplicated { .. } => SqlError::new(
+            SqlState::STATEMENT_COMPLETION_UNKNOWN,
+            "canceling the wait for synchronous replication: the outcome of the transaction is unknown",
+        )
+        .with_detail(
+            "The transaction is on stable storage here, but might not have been replicated to the standby. It becomes visible when it has.",
+        ),
         Error::Closed | Error::Stopped { .. } => {
             with_words(SqlState::CRASH_SHUTDOWN, "the database does not take this statement")
         }

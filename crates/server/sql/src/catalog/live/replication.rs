@@ -1,6 +1,6 @@
 //! Views of replication: streams to standbys, the stream from a primary, slots.
 
-use seawall_replication::{ReceiverStatus, SenderStatus, SlotInfo};
+use seawall_replication::{ReceiverStatus, SenderStatus, SlotInfo, SyncState};
 use seawall_types::{Lsn, TimelineId};
 use seawall_values::{Datum, Interval, SqlError, SqlResult, SqlState};
 
@@ -34,14 +34,18 @@ fn optional<T>(value: Option<T>, datum: impl FnOnce(T) -> Datum) -> Datum {
 }
 
 fn pg_stat_replication(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
-    for sender in source.replication().map(|replication| replication.senders()).unwrap_or_default() {
+    let senders = source.replication().map(|replication| {
+        let states = |sender| (replication.sync_state(&sender), sender);
+        replication.senders().into_iter().map(states).collect::<Vec<_>>()
+    });
+    for (state, sender) in senders.unwrap_or_default() {
         let user = role_number(source, &sender.user)?;
-        rows.push_back(of_sender(sender, optional(user, Datum::Oid)));
+        rows.push_back(of_sender(sender, optional(user, Datum::Oid), state));
     }
     Ok(())
 }
 
-fn of_sender(sender: SenderStatus, user: Datum) -> Vec<Datum> {
+fn of_sender(sender: SenderStatus, user: Datum, (priority, state): (usize, SyncState)) -> Vec<Datum> {
     let (address, port) = match sender.client {
         Some((address, port)) => (Datum::text(address), Datum::Int4(i32::from(port))),
         None => (Datum::Null, Datum::Int4(-1)),
@@ -64,8 +68,8 @@ fn of_sender(sender: SenderStatus, user: Datum) -> Vec<Datum> {
         optional(sender.lag.write_micros, interval),
         optional(sender.lag.flush_micros, interval),
         optional(sender.lag.replay_micros, interval),
-        Datum::Int4(0),
-        Datum::text("async"),
+        Datum::Int4(i32::try_from(priority).unwrap_or(i32::MAX)),
+        Datum::text(state.name()),
         optional(sender.reply_micros, moment),
     ]
 }

@@ -116,10 +116,7 @@ impl Effective {
             "work_mem" => self.work_memory = kilobytes(value),
             "seawall.statement_memory" => self.statement_memory = kilobytes(value),
             "default_statistics_target" => self.statistics_target = value.parse().unwrap_or(100),
-            "synchronous_commit" => {
-                let is_off = value == "off";
-                self.synchronous_commit = if is_off { SynchronousCommit::Off } else { SynchronousCommit::On };
-            }
+            "synchronous_commit" => self.synchronous_commit = SynchronousCommit::named(value),
             "client_min_messages" => self.client_min_messages = MessageLevel::named(value),
             "DateStyle" | "IntervalStyle" | "TimeZone" | "bytea_output" | "extra_float_digits" => {
                 apply_to_values(Arc::make_mut(&mut self.values), name, value);

@@ -1,5 +1,6 @@
 //! Answers are those of PostgreSQL 15.
 
+use seawall_engine::{Durability, ReplicationLevel};
 use seawall_values::settings::{DateOrder, DateStyle, IntervalStyle, TimeZone};
 
 use super::*;
@@ -293,6 +294,18 @@ fn statements_read_values_in_types_of_their_own() {
     assert_eq!(settings.timeouts().statement, Some(Duration::from_secs(2)));
     assert_eq!(settings.lock_timeout(), Some(Duration::from_millis(5)));
     assert_eq!(settings.synchronous_commit(), SynchronousCommit::Off);
+    let replicated = Durability::Replicated;
+    for (word, durability) in [
+        ("off", Durability::Async),
+        ("local", Durability::Sync),
+        ("remote_write", replicated(ReplicationLevel::Written)),
+        ("on", replicated(ReplicationLevel::Flushed)),
+        ("true", replicated(ReplicationLevel::Flushed)),
+        ("remote_apply", replicated(ReplicationLevel::Applied)),
+    ] {
+        set(&mut settings, "synchronous_commit", &[word]).unwrap();
+        assert_eq!(settings.synchronous_commit().durability(), durability, "{word}");
+    }
     assert!(!settings.is_sent("NOTICE") && settings.is_sent("WARNING") && settings.is_sent("INFO"));
     settings.begin_transaction(5);
     settings.begin_statement(7);

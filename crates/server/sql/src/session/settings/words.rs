@@ -1,5 +1,7 @@
 //! Values of settings that are one of a few words.
 
+use seawall_engine::{Durability, ReplicationLevel};
+
 /// The isolation levels of PostgreSQL. `READ UNCOMMITTED` reads what is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IsolationLevel {
@@ -31,11 +33,49 @@ impl IsolationLevel {
     }
 }
 
-/// `synchronous_commit`: whether a commit waits until it is durable. All words but `off` say so.
+/// `synchronous_commit`: what a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SynchronousCommit {
     Off,
+    /// Stable storage of this server.
+    Local,
+    /// And memory of the standbys that commits wait for.
+    RemoteWrite,
+    /// And their stable storage.
     On,
+    /// And that their readers see it.
+    RemoteApply,
+}
+
+impl SynchronousCommit {
+    pub(super) fn named(name: &str) -> SynchronousCommit {
+        match name {
+            "off" => SynchronousCommit::Off,
+            "local" => SynchronousCommit::Local,
+            "remote_write" => SynchronousCommit::RemoteWrite,
+            "remote_apply" => SynchronousCommit::RemoteApply,
+            _ => SynchronousCommit::On,
+        }
+    }
+
+    /// The durability of a commit. Where no standby is waited for, the last four are one.
+    pub(crate) fn durability(self) -> Durability {
+        match self {
+            SynchronousCommit::Off => Durability::Async,
+            SynchronousCommit::Local => Durability::Sync,
+            SynchronousCommit::RemoteWrite => Durability::Replicated(ReplicationLevel::Written),
+            SynchronousCommit::On => Durability::Replicated(ReplicationLevel::Flushed),
+            SynchronousCommit::RemoteApply => Durability::Replicated(ReplicationLevel::Applied),
+        }
+    }
+
+    /// The durability of a prepare and of a decision, which are on stable storage in any case, as in PostgreSQL.
+    pub(crate) fn of_two_phase(self) -> Durability {
+        match self {
+            SynchronousCommit::Off => Durability::Sync,
+            other => other.durability(),
+        }
+    }
 }
 
 /// Levels of messages to the client, in the order of `client_min_messages`.
