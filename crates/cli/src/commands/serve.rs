@@ -2,6 +2,7 @@
 
 pub(crate) mod control;
 mod marker;
+mod rejoin;
 mod standby;
 mod synchronous;
 

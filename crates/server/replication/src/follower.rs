@@ -21,6 +21,7 @@ use seawall_types::{Lsn, TimelineId};
 
 use crate::client::{Client, ClientError, Dial, Streamed};
 use crate::message::{self, FromSender, MessageError, Progress};
+use crate::rejoin::system_identifier_of;
 use crate::settings::UpstreamSettings;
 use crate::status::{ReceiverStatus, Replication};
 
@@ -314,14 +315,12 @@ pub(crate) fn ensure_slot(client: &mut Client, slot: &str) -> Result<(), FollowE
     Ok(())
 }
 
-/// PostgreSQL's system identifier has 64 bits: half of the database's id, and never zero.
+/// The system identifier of an open database, as PostgreSQL's programs know it.
 ///
 /// # Errors
 /// What the engine says.
 pub fn system_identifier(database: &Database) -> Result<String, Error> {
-    let id = database.info()?.database;
-    let half: [u8; 8] = std::array::from_fn(|index| id.as_bytes()[index]);
-    Ok(u64::from_be_bytes(half).max(1).to_string())
+    Ok(system_identifier_of(database.info()?.database))
 }
 
 /// A stream under way.

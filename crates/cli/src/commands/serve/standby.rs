@@ -17,7 +17,7 @@ use seawall_replication::{Follower, Replication, UpstreamSettings, bootstrap, ne
 use seawall_server::{Progress, UpstreamDial};
 use seawall_sql::session::SqlDatabase;
 
-use super::marker;
+use super::{marker, rejoin};
 use crate::failure::Failure;
 
 /// Between two reports of a copy that is under way.
@@ -55,10 +55,13 @@ pub(super) fn open(
     progress: &Progress,
 ) -> Result<Database, Failure> {
     let environment = Environment::from(directory);
+    let place = DatabaseDirectory::at(directory);
     if needs_copy(&environment)? {
         copy(&environment, &options, upstream)?;
+    } else {
+        rejoin::rejoin(&place, &options, upstream)?;
     }
-    let database = DatabaseDirectory::at(directory).follow(options)?;
+    let database = place.follow(options)?;
     marker::put(directory).map_err(Failure::io("cannot mark the directory as a standby's"))?;
     complete(&database, upstream, progress)?;
     Ok(database)

@@ -12,3 +12,4 @@ mod program;
 mod psql;
 mod served;
 mod standby;
+mod synchronous;
