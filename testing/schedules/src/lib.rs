@@ -24,6 +24,7 @@ mod locks;
 mod memtables;
 mod plans;
 mod publish;
+mod quorum;
 mod retention;
 mod room;
 mod throttle;
@@ -84,6 +85,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario("locks_of_a_stopped_database", 60, locks::of_a_stopped_database),
         scenario("locks_that_are_cancelled", 150, locks::that_are_cancelled),
         scenario("locks_of_rows_and_objects", 150, locks::of_rows_and_objects),
+        scenario("commits_that_wait_for_standbys", 100, quorum::of_standbys),
         scenario("retention_against_writer_and_reader", 320, retention::against_writer_and_reader),
     ]
 }

@@ -55,6 +55,7 @@ mod explored {
         locks_of_a_stopped_database
         locks_that_are_cancelled
         locks_of_rows_and_objects
+        commits_that_wait_for_standbys
         retention_against_writer_and_reader
     }
 
