@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use seawall_engine::{
     Background, Database, Durability, Effect, Environment, Error, Isolation, LockWait, Options,
     QuorumOptions, QuorumPositions, ReplicationLevel, StandbyPositions, Table,
 };
-use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom, crash_step};
 use seawall_testing::wait_until;
 use seawall_types::Lsn;
 
@@ -42,15 +43,19 @@ impl Scene {
     }
 
     fn over(disk: SimulatedDisk, options: Options) -> Scene {
+        Scene::try_over(disk, options).unwrap()
+    }
+
+    fn try_over(disk: SimulatedDisk, options: Options) -> Result<Scene, Error> {
         let clock = Arc::new(SimulatedClock::default());
         let environment = Environment {
             disk: Arc::new(disk.clone()),
             clock: Arc::clone(&clock) as _,
             random: Arc::new(SimulatedRandom::new(1)),
         };
-        let database = Database::open(environment, options).unwrap();
-        let table = database.open_or_create_table("t").unwrap();
-        Scene { database, table, clock, disk }
+        let database = Database::open(environment, options)?;
+        let table = database.open_or_create_table("t")?;
+        Ok(Scene { database, table, clock, disk })
     }
 
     /// What the file on disk says that was visible.
@@ -301,6 +306,84 @@ fn a_restart_shows_what_was_visible_and_the_rest_when_a_quorum_has_it() {
         scene.database.check(&mut |found| damage.push(found)).unwrap();
         assert!(damage.is_empty(), "seed {seed}: {damage:?}");
         scene.database.close().unwrap();
+    }
+}
+
+/// Commits keys that no quorum has yet, and has the quorum acknowledge some of them; until the power goes.
+struct Committed {
+    /// The stamps of what is durable here, by key.
+    stamps: BTreeMap<u8, Lsn>,
+    /// What the quorum has said that it has.
+    acknowledged: Lsn,
+}
+
+impl Committed {
+    fn commit(&mut self, scene: &Scene, keys: std::ops::Range<u8>) -> Result<(), Error> {
+        for key in keys {
+            let session = scene.database.new_session();
+            // The same thread acknowledges: it does not wait.
+            session.cancel_token().request();
+            match session.with(REPLICATED).put(&scene.table, [key], "v") {
+                Err(Error::NotReplicated { lsn }) => drop(self.stamps.insert(key, lsn)),
+                other => drop(other?),
+            }
+            if key % 3 == 2 {
+                self.acknowledged = scene.database.log().flushed();
+                scene.acknowledge();
+            }
+            if key % 6 == 5 {
+                scene.database.checkpoint()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, disk: &SimulatedDisk, options: &Options) -> Result<(), Error> {
+        let scene = Scene::try_over(disk.clone(), options.clone())?;
+        self.commit(&scene, 0..7)?;
+        // The mark moves here.
+        scene.database.clone().close()?;
+        let scene = Scene::try_over(disk.clone(), options.clone())?;
+        scene.acknowledge();
+        self.acknowledged = scene.database.log().flushed();
+        self.commit(&scene, 7..14)
+    }
+}
+
+#[test]
+fn whenever_the_power_goes_a_restart_shows_only_what_a_quorum_had_and_loses_nothing() {
+    let options = Options { background: Background::Manual, ..options() };
+    let made = Scene::over(SimulatedDisk::new(1), Options { quorum: None, ..options.clone() });
+    made.database.close().unwrap();
+    let (mut calls, mut call) = (None, 0);
+    loop {
+        let place = format!("power lost in call {call}");
+        let disk = made.disk.copy();
+        let before = disk.calls();
+        if calls.is_some() {
+            disk.crash_at(before + call);
+        }
+        let mut committed = Committed { stamps: BTreeMap::new(), acknowledged: Lsn::ZERO };
+        let run = committed.run(&disk, &options);
+        assert!(run.is_ok() || disk.crashed(), "{place}: {run:?}");
+        let all = *calls.get_or_insert(disk.calls() - before);
+        let left = disk.after_power_loss(PowerLoss::Random(call));
+        disk.crash();
+        let scene = Scene::try_over(left, options.clone()).unwrap_or_else(|error| panic!("{place}: {error}"));
+        let seen = |key: u8| scene.database.new_session().get(&scene.table, [key]).unwrap().is_some();
+        for key in 0..14 {
+            let is_known = committed.stamps.get(&key).is_some_and(|stamp| *stamp <= committed.acknowledged);
+            assert!(is_known || !seen(key), "{place}: {key} is seen, and no quorum had it");
+        }
+        scene.acknowledge();
+        for key in committed.stamps.keys() {
+            assert!(seen(*key), "{place}: {key} was durable");
+        }
+        scene.database.close().unwrap();
+        call += u64::try_from(crash_step(all, 80)).unwrap();
+        if call >= all {
+            break;
+        }
     }
 }
 
