@@ -2,8 +2,8 @@
 
 use seawall::{DatabaseDirectory, Options};
 use seawall_replication::{RejoinError, UpstreamSettings};
-use seawall_server::UpstreamDial;
 
+use super::standby;
 use crate::failure::Failure;
 
 /// Cuts the log, if the upstream's history asks for that. An upstream that is not there is waited for later, as it is by a standby.
@@ -12,7 +12,7 @@ pub(super) fn rejoin(
     options: &Options,
     upstream: &UpstreamSettings,
 ) -> Result<(), Failure> {
-    let dial = UpstreamDial::new(upstream.clone());
+    let dial = standby::dial(upstream)?;
     match seawall_replication::rejoin(directory, options, upstream, &dial) {
         Ok(_) => Ok(()),
         Err(error @ RejoinError::Client(_)) => {

@@ -67,10 +67,14 @@ pub(super) fn open(
     Ok(database)
 }
 
+/// How the upstream is reached.
+pub(super) fn dial(upstream: &UpstreamSettings) -> Result<UpstreamDial, Failure> {
+    UpstreamDial::new(upstream.clone()).map_err(|error| Failure::Usage(format!("--follow: {error}")))
+}
+
 fn copy(environment: &Environment, options: &Options, upstream: &UpstreamSettings) -> Result<(), Failure> {
     tracing::info!(%upstream, "the directory is empty: a copy of the primary is made");
-    let dial =
-        UpstreamDial::new(upstream.clone()).map_err(|error| Failure::Usage(format!("--follow: {error}")))?;
+    let dial = dial(upstream)?;
     let mut reported = 0;
     let copied = bootstrap(upstream, &dial, environment, options, &mut |bytes| {
         if bytes >= reported + REPORT_BYTES {
@@ -116,8 +120,7 @@ pub(super) fn follow(sql: &SqlDatabase, upstream: &UpstreamSettings) -> Result<F
 }
 
 fn start(replication: &Arc<Replication>, upstream: &UpstreamSettings) -> Result<Follower, Failure> {
-    let dial =
-        UpstreamDial::new(upstream.clone()).map_err(|error| Failure::Usage(format!("--follow: {error}")))?;
+    let dial = dial(upstream)?;
     let now_micros = || SystemClock.wall_micros();
     let promoted = || tracing::warn!("this server is a primary now: start it without --follow from now on");
     Follower::start(Arc::clone(replication), upstream.clone(), Box::new(dial), now_micros, Box::new(promoted))

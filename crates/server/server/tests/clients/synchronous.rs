@@ -15,7 +15,7 @@ fn settings(upstream: &Primary) -> UpstreamSettings {
 
 fn follow(standby: &Primary, upstream: &Primary) -> Follower {
     let settings = settings(upstream);
-    let dial = Box::new(UpstreamDial::new(settings.clone()));
+    let dial = Box::new(UpstreamDial::new(settings.clone()).unwrap());
     let now_micros = || seawall_io::Clock::wall_micros(&seawall_io::SystemClock);
     Follower::start(standby.sql.replication.clone(), settings, dial, now_micros, Box::new(|| {})).unwrap()
 }
@@ -74,7 +74,7 @@ fn a_commit_waits_for_its_standby_and_a_former_primary_follows_again() {
     sql.engine.clone().close().unwrap();
     standby.sql("insert into t values (5)");
     let former = DatabaseDirectory::at(&data);
-    let dial = UpstreamDial::new(settings(&standby));
+    let dial = UpstreamDial::new(settings(&standby)).unwrap();
     let rejoined = rejoin(&former, &options(), &settings(&standby), &dial).unwrap();
     assert!(matches!(rejoined, Rejoined::Cut(_)), "{rejoined:?}");
     let former = Primary::over(former.follow(options()).unwrap());
