@@ -15,7 +15,7 @@ Examples:
   seawall serve bank
   psql -h localhost -U postgres
   seawall serve bank --listen '*' --access 'host all all all scram-sha-256'
-  seawall serve standby --port 5433 --follow 'host=primary port=5432 user=standby'
+  seawall serve standby --port 5433 --follow 'host=primary user=standby'
   seawall serve bank --archive s3://wal/main --config bank.toml";
 
 /// A database, and how it is served.

@@ -59,7 +59,7 @@ pub(super) fn open(
     if needs_copy(&environment)? {
         copy(&environment, &options, upstream)?;
     } else {
-        rejoin::rejoin(&place, &options, upstream)?;
+        rejoin::rejoin(&place, &options, upstream, &dial(upstream)?)?;
     }
     let database = place.follow(options)?;
     marker::put(directory).map_err(Failure::io("cannot mark the directory as a standby's"))?;
@@ -68,7 +68,7 @@ pub(super) fn open(
 }
 
 /// How the upstream is reached.
-pub(super) fn dial(upstream: &UpstreamSettings) -> Result<UpstreamDial, Failure> {
+fn dial(upstream: &UpstreamSettings) -> Result<UpstreamDial, Failure> {
     UpstreamDial::new(upstream.clone()).map_err(|error| Failure::Usage(format!("--follow: {error}")))
 }
 

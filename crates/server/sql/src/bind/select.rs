@@ -3,24 +3,23 @@
 //! `select` binds the clauses in the order in which PostgreSQL does; a file for each clause is below.
 
 mod aggregation;
+mod distinct;
 mod grouping_sets;
 mod items;
 mod limit;
 mod order;
 mod result_name;
 
-use seawall_values::{Datum, SqlError, SqlResult, SqlState, TypeReference, oid};
-use sqlparser::ast::{
-    Distinct, Fetch, GroupByExpr, GroupByWithModifier, LimitClause, LockClause, OrderByExpr, Query, Select,
-    SetExpr,
-};
+use seawall_values::{Datum, SqlError, SqlResult, SqlState, oid};
+use sqlparser::ast::{Expr, Fetch, LimitClause, LockClause, OrderByExpr, Query, Select, SetExpr};
 
 use super::row_locks::{RowLocking, is_selection};
 use super::scope::{Clause, Scope};
 use super::{Binder, constant};
 use crate::algebra::walk::visit;
-use crate::algebra::{ColumnId, ExpressionKind, JoinKind, OutputColumn, Relation, SortKey};
-use order::{check_equality, order_list, sorted};
+use crate::algebra::{ColumnId, Expression, ExpressionKind, JoinKind, OutputColumn, Relation, SortKey};
+use items::Item;
+use order::order_list;
 
 /// What a query adds around its body.
 #[derive(Clone, Copy)]
@@ -154,27 +153,12 @@ impl Binder<'_> {
         around: Around<'_>,
         keeps_unknown: bool,
     ) -> SqlResult<(Relation, Vec<OutputColumn>)> {
-        if select.into.is_some() {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "SELECT ... INTO is not allowed here"));
-        }
-        if select.top.is_some()
-            || select.qualify.is_some()
-            || !select.lateral_views.is_empty()
-            || !select.connect_by.is_empty()
-        {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error in SELECT"));
-        }
+        check_clauses(select)?;
         self.begin_locks(around.locks, around.pushed);
-        let mut relation = self.from(&select.from)?;
+        let relation = self.from(&select.from)?;
         self.check_locked_names()?;
         self.scope().named_windows = super::window::named_windows(&select.named_window)?;
-        if let Some(condition) = &select.selection {
-            let predicate = self.in_clause(Clause::Where, |binder| {
-                let value = binder.expression(condition)?;
-                binder.coerce_to_boolean(value, "WHERE")
-            })?;
-            relation = Relation::Filter { input: Box::new(relation), predicate };
-        }
+        let relation = self.filtered(relation, select.selection.as_ref(), Clause::Where)?;
         let mut items = self.in_clause(Clause::Select, |binder| binder.items(&select.projection))?;
         if !keeps_unknown {
             for item in &mut items {
@@ -182,56 +166,72 @@ impl Binder<'_> {
                 item.value = self.known(value)?;
             }
         }
-        let (group_list, modifiers) = match &select.group_by {
-            GroupByExpr::Expressions(list, modifiers) => (list.as_slice(), modifiers.as_slice()),
-            GroupByExpr::All(_) => {
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"ALL\""));
-            }
-        };
-        if modifiers.iter().any(|modifier| !matches!(modifier, GroupByWithModifier::GroupingSets(_))) {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"WITH\""));
-        }
-        let mut groups = self.in_clause(Clause::GroupBy, |binder| binder.groups(group_list, &items))?;
-        for modifier in modifiers {
-            if let GroupByWithModifier::GroupingSets(expr) = modifier {
-                self.in_clause(Clause::GroupBy, |binder| binder.group_item(expr, &items, &mut groups))?;
-            }
-        }
-        groups.leave_out_repeated();
+        let groups = self.group_by(&select.group_by, &items)?;
         let mut having = match &select.having {
-            Some(condition) => Some(self.in_clause(Clause::Having, |binder| {
-                let value = binder.expression(condition)?;
-                binder.coerce_to_boolean(value, "HAVING")
-            })?),
+            Some(condition) => Some(self.condition(condition, Clause::Having)?),
             None => None,
         };
         let visible = items.len();
-        let mut order =
-            self.in_clause(Clause::OrderBy, |binder| binder.order_items(around.order, &mut items))?;
-        let mut distinct_on = match &select.distinct {
-            Some(Distinct::On(list)) => {
-                Some(self.in_clause(Clause::DistinctOn, |binder| binder.distinct_items(list, &mut items))?)
-            }
-            _ => None,
-        };
-        let is_grouped = !group_list.is_empty() || !modifiers.is_empty() || having.is_some() || {
+        let order = self.in_clause(Clause::OrderBy, |binder| binder.order_items(around.order, &mut items))?;
+        let distinct = self.distinct_clause(select.distinct.as_ref(), &mut items)?;
+        let is_grouped = groups.is_some() || having.is_some() || {
             let scope = self.scope();
             !scope.aggregates.is_empty() || !scope.groupings.is_empty()
         };
         self.check_locking(select, !around.locks.is_empty(), is_grouped)?;
-        if is_grouped && self.scope().own_set.is_some() {
-            let at = self.scope().set_position.take();
-            let what = "a function of a user that returns a set, in a query with groups";
-            return Err(SqlError::unsupported(what).at(at));
+        let relation = match is_grouped {
+            true => {
+                self.check_sets_of_groups()?;
+                self.grouped(relation, groups.unwrap_or_default(), &mut items, &mut having)?
+            }
+            false => relation,
+        };
+        let relation = match having {
+            Some(predicate) => Relation::Filter { input: Box::new(relation), predicate },
+            None => relation,
+        };
+        let relation = self.windowed(relation);
+        let relation = self.with_sets(relation);
+        let (relation, mut columns) = self.results(relation, items);
+        let keys: Vec<SortKey> = order
+            .into_iter()
+            .map(|(index, written)| {
+                let column = &columns[index];
+                self.sort_key(column.column, column.of, written, self.position(&written.expr))
+            })
+            .collect::<SqlResult<_>>()?;
+        let relation = distinct.sorted(relation, &columns, visible, &keys)?;
+        let relation = self.locked(relation, around.is_selection);
+        let relation = self.limited(relation, around, keys)?;
+        columns.truncate(visible);
+        Ok((relation, columns))
+    }
+
+    fn filtered(&mut self, input: Relation, condition: Option<&Expr>, clause: Clause) -> SqlResult<Relation> {
+        let Some(condition) = condition else { return Ok(input) };
+        let predicate = self.condition(condition, clause)?;
+        Ok(Relation::Filter { input: Box::new(input), predicate })
+    }
+
+    /// The condition of `WHERE` or `HAVING`.
+    fn condition(&mut self, condition: &Expr, clause: Clause) -> SqlResult<Expression> {
+        let name = if clause == Clause::Having { "HAVING" } else { "WHERE" };
+        self.in_clause(clause, |binder| {
+            let value = binder.expression(condition)?;
+            binder.coerce_to_boolean(value, name)
+        })
+    }
+
+    fn check_sets_of_groups(&mut self) -> SqlResult<()> {
+        if self.scope().own_set.is_none() {
+            return Ok(());
         }
-        if is_grouped {
-            relation = self.grouped(relation, groups, &mut items, &mut having)?;
-        }
-        if let Some(predicate) = having {
-            relation = Relation::Filter { input: Box::new(relation), predicate };
-        }
-        relation = self.windowed(relation);
-        relation = self.with_sets(relation);
+        let at = self.scope().set_position.take();
+        Err(SqlError::unsupported("a function of a user that returns a set, in a query with groups").at(at))
+    }
+
+    /// The columns of the result. Those that are no column of the input are computed.
+    fn results(&mut self, input: Relation, items: Vec<Item>) -> (Relation, Vec<OutputColumn>) {
         let mut computed = Vec::new();
         let mut columns = Vec::with_capacity(items.len());
         for item in items {
@@ -248,48 +248,10 @@ impl Binder<'_> {
             };
             columns.push(OutputColumn { column, name: item.name, of, origin: item.origin });
         }
-        if !computed.is_empty() {
-            relation = Relation::Compute { input: Box::new(relation), values: computed };
+        match computed.is_empty() {
+            true => (input, columns),
+            false => (Relation::Compute { input: Box::new(input), values: computed }, columns),
         }
-        let keys: Vec<SortKey> = order
-            .drain(..)
-            .map(|(index, written)| {
-                let column = &columns[index];
-                self.sort_key(column.column, column.of, written, self.position(&written.expr))
-            })
-            .collect::<SqlResult<_>>()?;
-        match &select.distinct {
-            None | Some(Distinct::All) => {
-                relation = sorted(relation, keys.clone());
-            }
-            Some(Distinct::Distinct) => {
-                if columns.len() > visible {
-                    let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
-                    return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
-                }
-                let on = columns.iter().map(|column| (column.column, column.of)).collect::<Vec<_>>();
-                check_equality(&on)?;
-                relation = sorted(Relation::Distinct { input: Box::new(relation), on }, keys.clone());
-            }
-            Some(Distinct::On(_)) => {
-                let on: Vec<(ColumnId, TypeReference)> = distinct_on
-                    .take()
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(|index| (columns[index].column, columns[index].of))
-                    .collect();
-                let first = keys.iter().take(on.len()).all(|key| on.iter().any(|(id, _)| *id == key.column));
-                if !first {
-                    let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
-                    return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
-                }
-                relation = Relation::Distinct { input: Box::new(sorted(relation, keys.clone())), on };
-            }
-        }
-        relation = self.locked(relation, around.is_selection);
-        relation = self.limited(relation, around, keys)?;
-        columns.truncate(visible);
-        Ok((relation, columns))
     }
 
     /// Set-returning functions of the list of results: those that others use as arguments first.
@@ -330,4 +292,20 @@ impl Around<'_> {
     fn is_there(&self) -> bool {
         !self.order.is_empty() || self.limit.is_some() || self.fetch.is_some() || !self.locks.is_empty()
     }
+}
+
+/// Refuses clauses of other dialects.
+fn check_clauses(select: &Select) -> SqlResult<()> {
+    let message = match select {
+        Select { into: Some(_), .. } => "SELECT ... INTO is not allowed here",
+        _ if select.top.is_some()
+            || select.qualify.is_some()
+            || !select.lateral_views.is_empty()
+            || !select.connect_by.is_empty() =>
+        {
+            "syntax error in SELECT"
+        }
+        _ => return Ok(()),
+    };
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
 }

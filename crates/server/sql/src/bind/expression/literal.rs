@@ -2,7 +2,7 @@
 
 use seawall_values::system::CastContext;
 use seawall_values::{Datum, SqlError, SqlResult, SqlState, TypeReference, oid};
-use sqlparser::ast::{DataType, DateTimeField, Value};
+use sqlparser::ast::{DataType, DateTimeField, Expr, Ident, ObjectName, ObjectNamePart, Value};
 
 use super::super::{Binder, constant};
 use crate::algebra::{Expression, ExpressionKind, Written};
@@ -32,6 +32,31 @@ impl Binder<'_> {
                 }
             },
         })
+    }
+
+    /// `type 'text'`.
+    pub(super) fn literal_of_type(
+        &mut self,
+        value: &Value,
+        data_type: &DataType,
+        position: Option<u32>,
+    ) -> SqlResult<Expression> {
+        let text = string_value(value).ok_or_else(|| SqlError::unsupported("this literal").at(position))?;
+        self.typed_literal(&text, data_type, position)
+    }
+
+    /// The same with a type's name that the parser takes for a prefix.
+    pub(super) fn prefixed(
+        &mut self,
+        prefix: &Ident,
+        value: &Expr,
+        position: Option<u32>,
+    ) -> SqlResult<Expression> {
+        let Expr::Value(value) = value else {
+            return Err(SqlError::unsupported(format!("the prefix {prefix}")).at(position));
+        };
+        let name = ObjectName(vec![ObjectNamePart::Identifier(prefix.clone())]);
+        self.literal_of_type(&value.value, &DataType::Custom(name, Vec::new()), position)
     }
 
     pub(super) fn number(&mut self, text: &str, position: Option<u32>) -> SqlResult<Expression> {

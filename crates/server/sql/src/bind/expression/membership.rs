@@ -14,7 +14,7 @@ use super::operator::operator_name;
 use crate::algebra::{Expression, ExpressionKind, Subquery, SubqueryKind};
 
 /// The array of `LIKE ANY (array)` (`true`) or `LIKE ALL (array)`: sqlparser takes `ALL` for a function.
-pub(super) fn patterns(pattern: &Expr, is_any: bool) -> Option<(&Expr, bool)> {
+fn patterns(pattern: &Expr, is_any: bool) -> Option<(&Expr, bool)> {
     use sqlparser::ast::{FunctionArg, FunctionArgExpr, FunctionArguments};
     if is_any {
         let inner = if let Expr::Nested(inner) = pattern { inner } else { pattern };
@@ -38,6 +38,22 @@ pub(super) fn patterns(pattern: &Expr, is_any: bool) -> Option<(&Expr, bool)> {
 }
 
 impl Binder<'_> {
+    /// `LIKE`, also of any or all patterns of an array.
+    pub(super) fn like_any(
+        &mut self,
+        operator: &str,
+        value: &Expr,
+        pattern: &Expr,
+        is_any: bool,
+        escape: Option<&Expr>,
+        position: Option<u32>,
+    ) -> SqlResult<Expression> {
+        match patterns(pattern, is_any) {
+            Some((array, is_any)) => self.quantified_by(value, operator, None, array, is_any, position),
+            None => self.like(operator, value, pattern, escape, position),
+        }
+    }
+
     pub(super) fn in_list(
         &mut self,
         value: &Expr,

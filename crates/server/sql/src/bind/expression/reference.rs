@@ -1,11 +1,11 @@
 //! Names in expressions: columns, whole rows, and words that are values.
 
 use seawall_values::{SqlError, SqlResult, SqlState, TypeReference, oid};
-use sqlparser::ast::Ident;
+use sqlparser::ast::{Ident, ObjectName};
 
 use super::super::Binder;
 use super::super::scope::ScopeTable;
-use super::identifier::folded;
+use super::identifier::{folded, qualified};
 use crate::algebra::{Expression, ExpressionKind};
 
 impl Binder<'_> {
@@ -55,6 +55,14 @@ impl Binder<'_> {
             None => oid::RECORD,
         };
         Expression { kind: ExpressionKind::WholeRow(ids, names), of: TypeReference::of(of), position }
+    }
+
+    /// `table.*` where a value is expected: the row as one.
+    pub(super) fn row_of_table(&mut self, name: &ObjectName, position: Option<u32>) -> SqlResult<Expression> {
+        let (schema, name) = qualified(name);
+        let table = self.named_table(schema.as_deref(), &name, position)?;
+        let table = table.ok_or_else(|| self.missing_table(&name, position))?;
+        Ok(self.whole_row(&table, position))
     }
 
     pub(super) fn compound(&mut self, parts: &[Ident], position: Option<u32>) -> SqlResult<Expression> {

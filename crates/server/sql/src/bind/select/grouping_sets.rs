@@ -1,19 +1,41 @@
 //! `GROUP BY`: its values, and the sets that `ROLLUP`, `CUBE` and `GROUPING SETS` stand for.
 
 use seawall_values::{SqlError, SqlResult, SqlState};
-use sqlparser::ast::Expr;
+use sqlparser::ast::{Expr, GroupByExpr, GroupByWithModifier};
 
 use super::super::Binder;
 use super::super::expression::folded;
 use super::super::order_of_types::{can_be_grouped, no_equality};
 use super::super::same::is_same;
+use super::super::scope::Clause;
 use super::items::Item;
 use super::order::position_in_list;
 use crate::algebra::walk::visit;
 use crate::algebra::{ColumnId, Expression, ExpressionKind};
 
 impl Binder<'_> {
-    pub(super) fn groups(&mut self, list: &[Expr], items: &[Item]) -> SqlResult<Groups> {
+    /// `GROUP BY`; `None` if there is none.
+    pub(super) fn group_by(&mut self, clause: &GroupByExpr, items: &[Item]) -> SqlResult<Option<Groups>> {
+        let GroupByExpr::Expressions(list, modifiers) = clause else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"ALL\""));
+        };
+        if list.is_empty() && modifiers.is_empty() {
+            return Ok(None);
+        }
+        self.in_clause(Clause::GroupBy, |binder| {
+            let mut groups = binder.groups(list, items)?;
+            for modifier in modifiers {
+                let GroupByWithModifier::GroupingSets(sets) = modifier else {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"WITH\""));
+                };
+                binder.group_item(sets, items, &mut groups)?;
+            }
+            groups.leave_out_repeated();
+            Ok(Some(groups))
+        })
+    }
+
+    fn groups(&mut self, list: &[Expr], items: &[Item]) -> SqlResult<Groups> {
         let mut groups = Groups::default();
         let list = match list {
             [first, rest @ ..] if crate::parse::is_distinct_mark(first) => {
@@ -28,7 +50,7 @@ impl Binder<'_> {
         Ok(groups)
     }
 
-    pub(super) fn group_item(&mut self, expr: &Expr, items: &[Item], groups: &mut Groups) -> SqlResult<()> {
+    fn group_item(&mut self, expr: &Expr, items: &[Item], groups: &mut Groups) -> SqlResult<()> {
         let sets = self.grouping_sets(expr, items, groups)?;
         groups.multiply(sets);
         Ok(())
@@ -179,7 +201,7 @@ fn inner_sets(expr: &Expr) -> Option<Expr> {
 
 impl Groups {
     /// `DISTINCT`: of sets with the same members one is left.
-    pub(super) fn leave_out_repeated(&mut self) {
+    fn leave_out_repeated(&mut self) {
         if !self.is_distinct {
             return;
         }

@@ -39,13 +39,8 @@ impl Binder<'_> {
         Ok(keys)
     }
 
-    pub(super) fn distinct_items(&mut self, list: &[Expr], items: &mut Vec<Item>) -> SqlResult<Vec<usize>> {
-        let shown = items.len();
-        list.iter().map(|expr| self.list_item(expr, items, shown, "SELECT DISTINCT ON")).collect()
-    }
-
     /// A name of a result, a position, or an expression over the tables.
-    fn list_item(
+    pub(super) fn list_item(
         &mut self,
         expr: &Expr,
         items: &mut Vec<Item>,
