@@ -64,11 +64,12 @@ impl Recorder {
         }
     }
 
-    /// The outcome of a transaction that was in doubt.
+    /// The outcome of a transaction that was in doubt after a crash. What its client was told before is lost, if it was told: a decision
+    /// that was `Async` went with the power. The transaction ends when the database is open again.
     fn decided(&self, gid: &str, outcome: Outcome) {
         let is_meant = |transaction: &&mut Transaction| transaction.begin.to_string() == gid;
         if let Some(transaction) = self.history.lock().iter_mut().find(is_meant) {
-            transaction.outcome = outcome;
+            (transaction.outcome, transaction.end) = (outcome, u64::MAX);
         }
     }
 

@@ -31,7 +31,6 @@ use literal::field_name;
 pub(super) use call_syntax::IMPLICIT;
 pub(super) use condition::common_modifier;
 pub(crate) use identifier::{folded, name_parts, qualified};
-use literal::string_value;
 
 impl Binder<'_> {
     /// The value of an expression.
