@@ -511,7 +511,7 @@ impl Binder<'_> {
     }
 
     /// A value as an assignment converts it.
-    fn assigned(&mut self, column: &Column, value: Expression) -> SqlResult<Expression> {
+    pub(crate) fn assigned(&mut self, column: &Column, value: Expression) -> SqlResult<Expression> {
         let (from, position) = (value.of.oid, value.position);
         let to = match column.domain {
             0 => column.of,

@@ -33,7 +33,7 @@ impl Binder<'_> {
     }
 
     /// A value that meets the conditions of a domain, those of the domain that it was made of first. Messages name the domain `shown`.
-    fn checked(&mut self, value: Expression, domain: Oid, shown: Oid) -> SqlResult<Expression> {
+    pub(super) fn checked(&mut self, value: Expression, domain: Oid, shown: Oid) -> SqlResult<Expression> {
         let types = std::sync::Arc::clone(&self.settings.types);
         let rules = types.domain(domain)?;
         let value = match rules.parent {
@@ -76,16 +76,11 @@ impl Binder<'_> {
         })
     }
 
-    /// The default of a domain, or of the one that it was made of.
+    /// The default of a domain.
     pub(crate) fn domain_default(&self, domain: Oid) -> SqlResult<Option<String>> {
-        let mut next = domain;
-        while next != 0 {
-            let rules = self.settings.types.domain(next)?;
-            if rules.default.is_some() {
-                return Ok(rules.default.clone());
-            }
-            next = rules.parent;
+        match domain {
+            0 => Ok(None),
+            domain => Ok(self.settings.types.domain(domain)?.default.clone()),
         }
-        Ok(None)
     }
 }

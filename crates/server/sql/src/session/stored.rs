@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use seawall_values::functions::Call;
 use seawall_values::set_returning::Rows;
 use seawall_values::system::FunctionRow;
-use seawall_values::{Datum, Oid, Settings, SqlError, SqlResult};
+use seawall_values::{Datum, Oid, Settings, SqlError, SqlResult, TypeReference};
 
 use crate::algebra::{ColumnId, ExpressionKind, OutputColumn, Query, Relation, RowLock, WaitPolicy};
 use crate::bind::{Binder, Clause};
@@ -16,16 +16,19 @@ use crate::execute::{
 };
 use crate::optimize;
 use crate::parse::Text;
-use crate::schema::{Definition, Definitions, Table};
+use crate::schema::{Column, Definition, Definitions, Table};
 use crate::storage::RowExpressions;
 
 /// Texts that are kept planned, at most.
 const KEPT_MAX: usize = 1_024;
 
-/// Plans of expressions, by the version of their table and their text.
+/// What a plan is found by: the version of the table, the text, and the type and domain of the column that the value is for.
+type Key = (u64, String, Option<(TypeReference, Oid)>);
+
+/// Plans of expressions.
 #[derive(Debug, Default)]
 pub(super) struct StoredExpressions {
-    plans: FxHashMap<(u64, String), Arc<Plan>>,
+    plans: FxHashMap<Key, Arc<Plan>>,
     settings: Arc<Settings>,
 }
 
@@ -37,26 +40,27 @@ impl StoredExpressions {
 
     /// What values look like in the statement under way.
     pub(super) fn set_settings(&mut self, settings: &Arc<Settings>) {
+        // Plans have the conditions of domains in them.
+        if !Arc::ptr_eq(&self.settings.types, &settings.types) {
+            self.plans.clear();
+        }
         self.settings = Arc::clone(settings);
     }
 
-    fn plan(&mut self, table: &Table, text: &str) -> SqlResult<Arc<Plan>> {
-        let key = (table.version, text.to_owned());
+    fn plan(&mut self, table: &Table, text: &str, to: Option<&Column>) -> SqlResult<Arc<Plan>> {
+        let key = (table.version, text.to_owned(), to.map(|column| (column.of, column.domain)));
         if let Some(plan) = self.plans.get(&key) {
             return Ok(Arc::clone(plan));
         }
-        let plan = planned(table, text, &self.settings)?;
+        let plan = planned(table, text, to, &self.settings)?;
         if self.plans.len() >= KEPT_MAX {
             self.plans.clear();
         }
         self.plans.insert(key, Arc::clone(&plan));
         Ok(plan)
     }
-}
 
-impl RowExpressions for StoredExpressions {
-    fn evaluate(&mut self, table: &Arc<Table>, expression: &str, row: &[Datum]) -> SqlResult<Datum> {
-        let plan = self.plan(table, expression)?;
+    fn run(&mut self, plan: Arc<Plan>, row: &[Datum]) -> SqlResult<Datum> {
         let never = seawall_engine::CancelToken::default();
         let settings = Arc::clone(&self.settings);
         let mut environment = Environment { storage: &mut Nothing, settings: &settings, cancel: &never };
@@ -68,14 +72,36 @@ impl RowExpressions for StoredExpressions {
     }
 }
 
-/// The plan of an expression: the columns of the row are its parameters, by their position.
-fn planned(table: &Table, text: &str, settings: &Settings) -> SqlResult<Arc<Plan>> {
+impl RowExpressions for StoredExpressions {
+    fn evaluate(&mut self, table: &Arc<Table>, expression: &str, row: &[Datum]) -> SqlResult<Datum> {
+        let plan = self.plan(table, expression, None)?;
+        self.run(plan, row)
+    }
+
+    fn assign(
+        &mut self,
+        table: &Arc<Table>,
+        expression: &str,
+        to: &Column,
+        row: &[Datum],
+    ) -> SqlResult<Datum> {
+        let plan = self.plan(table, expression, Some(to))?;
+        self.run(plan, row)
+    }
+}
+
+/// The plan of an expression, as the column `to` keeps its value: the columns of the row are its parameters, by their position.
+fn planned(table: &Table, text: &str, to: Option<&Column>, settings: &Settings) -> SqlResult<Arc<Plan>> {
     let statement = Text::new(text);
     let mut none = Nothing;
     let mut binder = Binder::new(&mut none, settings, &statement, &[]);
     let columns: Vec<(usize, ColumnId)> =
         (0..table.columns.len()).map(|position| (position, binder.new_column())).collect();
     let value = binder.stored_expression(text, table, &columns, Clause::Check)?;
+    let value = match to {
+        None => value,
+        Some(column) => binder.assigned(column, value)?,
+    };
     let (id, of) = (binder.new_column(), value.of);
     let row: Vec<_> = table
         .columns

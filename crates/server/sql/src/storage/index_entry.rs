@@ -18,7 +18,7 @@ use std::sync::Arc;
 use seawall_codec::sort_key::PartReader;
 use seawall_values::{Datum, Oid, SqlResult};
 
-use crate::schema::{Index, IndexedValue, Table};
+use crate::schema::{Column, Index, IndexedValue, Table};
 use crate::storage::key::KeyPart;
 use crate::storage::kind::Kind;
 use crate::storage::value::{ValueReader, write_length, write_value};
@@ -30,6 +30,18 @@ pub trait RowExpressions {
     /// # Errors
     /// Those of the expression.
     fn evaluate(&mut self, table: &Arc<Table>, expression: &str, row: &[Datum]) -> SqlResult<Datum>;
+
+    /// The value of an expression as the column `to` keeps it: of the column's type, and as the column's domain allows it.
+    ///
+    /// # Errors
+    /// Those of the expression and of the conversion; `23502`, `23514`: the domain does not allow the value.
+    fn assign(
+        &mut self,
+        table: &Arc<Table>,
+        expression: &str,
+        to: &Column,
+        row: &[Datum],
+    ) -> SqlResult<Datum>;
 }
 
 /// How the entries of an index are stored.

@@ -6,9 +6,33 @@ use std::sync::Arc;
 use seawall_values::error::ErrorObject;
 use seawall_values::{Datum, Settings, SqlError, SqlResult, SqlState};
 
+use crate::catalog::names::quoted;
 use crate::execute::change::constraint::failing_row;
-use crate::schema::{ConstraintKind, Table};
+use crate::schema::{Column, ConstraintKind, Table};
 use crate::storage::index_entry::RowExpressions;
+
+/// The default of a column, or else of its domain, as an expression of SQL.
+pub(crate) fn default_text<'a>(column: &'a Column, settings: &'a Settings) -> SqlResult<Option<&'a str>> {
+    match (&column.default, column.domain) {
+        (Some(default), _) => Ok(Some(default)),
+        (None, 0) => Ok(None),
+        (None, domain) => Ok(settings.types.domain(domain)?.default.as_deref()),
+    }
+}
+
+/// An error unless the domain of a column allows the value that a row has there.
+pub(crate) fn allowed(
+    table: &Arc<Table>,
+    position: usize,
+    row: &[Datum],
+    expressions: &mut dyn RowExpressions,
+) -> SqlResult<()> {
+    let column = &table.columns[position];
+    match column.domain {
+        0 => Ok(()),
+        _ => expressions.assign(table, &quoted(&column.name), column, row).map(drop),
+    }
+}
 
 /// Computes the generated columns of a row, then checks `NOT NULL` and `CHECK`.
 pub(crate) fn complete(
@@ -21,7 +45,7 @@ pub(crate) fn complete(
         if let Some(generated) = &column.generated
             && !column.is_dropped
         {
-            row[position] = expressions.evaluate(table, generated, row)?;
+            row[position] = expressions.assign(table, generated, column, row)?;
         }
     }
     for (column, value) in table.columns.iter().zip(&*row) {

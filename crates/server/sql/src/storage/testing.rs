@@ -15,7 +15,7 @@ use crate::schema::define::requests::*;
 use crate::schema::sequence::SequenceSession;
 use crate::schema::store::SchemaStore;
 use crate::schema::store::SearchPath;
-use crate::schema::{ReferentialAction, Table};
+use crate::schema::{Column, ReferentialAction, Table};
 use crate::storage::TableStorage;
 use crate::storage::engine_error::EngineResult;
 use crate::storage::{RowExpressions, SessionCalls, StorageSession};
@@ -54,6 +54,10 @@ impl RowExpressions for Expressions {
             [name] => value(name.trim_matches('"')),
             _ => panic!("{text}"),
         })
+    }
+
+    fn assign(&mut self, table: &Arc<Table>, text: &str, _to: &Column, row: &[Datum]) -> SqlResult<Datum> {
+        self.evaluate(table, text, row)
     }
 }
 

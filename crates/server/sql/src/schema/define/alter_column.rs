@@ -36,7 +36,8 @@ impl Definer<'_> {
         }
         let position = table.columns.len();
         let column = self.new_column(table, position, request)?;
-        let computes = (column.default.is_some() && request.missing.is_none())
+        let has_default = column.default.is_some() || column.domain != 0;
+        let computes = (has_default && request.missing.is_none())
             || column.identity.is_some()
             || column.generated.is_some();
         let must_not_be_null = column.is_not_null && column.missing.is_null() && !computes;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_values::{Datum, SqlError, SqlResult, SqlState};
+use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState};
 
 use super::{Definer, about_table};
 use crate::catalog::columns_of_expression;
@@ -11,6 +11,7 @@ use crate::storage::engine_error::EngineResult;
 use crate::storage::index_entry::IndexLayout;
 use crate::storage::new_rows::{NewRows, Repetition};
 use crate::storage::row::RowLayout;
+use crate::storage::row_check;
 use crate::storage::violation;
 
 /// A column whose values are computed: its position, and an expression over the columns as they were; `None`: its default.
@@ -127,12 +128,11 @@ impl Definer<'_> {
         new: &mut [Datum],
     ) -> SqlResult<()> {
         let column = &table.columns[position];
-        new[position] = match (using, &column.generated, &column.default) {
-            (Some(using), _, _) => self.tables.expressions.evaluate(old, using, row)?,
-            (None, Some(generated), _) => self.tables.expressions.evaluate(table, generated, new)?,
-            (None, None, _) if counts(column) => self.next_value(column)?,
-            (None, None, Some(default)) => self.tables.expressions.evaluate(table, default, new)?,
-            (None, None, None) => Datum::Null,
+        let expressions = &mut *self.tables.expressions;
+        new[position] = match (using, &column.generated) {
+            (Some(using), _) => expressions.assign(old, using, column, row)?,
+            (None, Some(generated)) => expressions.assign(table, generated, column, new)?,
+            (None, None) => self.default_of_new(table, position, new)?,
         };
         if column.is_not_null && new[position].is_null() {
             return Err(self.contains_nulls(table, position)?);
@@ -148,11 +148,29 @@ impl Definer<'_> {
         Ok(())
     }
 
-    /// The next value of the sequence of a column.
-    fn next_value(&mut self, column: &Column) -> SqlResult<Datum> {
+    /// The default of a column that is added, for one row.
+    fn default_of_new(&mut self, table: &Arc<Table>, position: usize, row: &mut [Datum]) -> SqlResult<Datum> {
+        let column = &table.columns[position];
+        let default = row_check::default_text(column, self.tables.settings)?;
+        let sequence = match column.identity {
+            Some(_) => Some(column.sequence),
+            None => default.and_then(counted_sequence),
+        };
+        if let Some(sequence) = sequence {
+            row[position] = self.next_value(sequence, column)?;
+            row_check::allowed(table, position, row, self.tables.expressions)?;
+            return Ok(row[position].clone());
+        }
+        match default {
+            Some(default) => self.tables.expressions.assign(table, default, column, row),
+            None => Ok(Datum::Null),
+        }
+    }
+
+    /// The next value of a sequence, for a column.
+    fn next_value(&mut self, sequence: Oid, column: &Column) -> SqlResult<Datum> {
         let store = self.tables.store;
-        let Some(Definition::Sequence(sequence)) =
-            store.definition(self.tables.transaction, column.sequence)?
+        let Some(Definition::Sequence(sequence)) = store.definition(self.tables.transaction, sequence)?
         else {
             return Err(SqlError::internal("a column has no sequence"));
         };
@@ -209,11 +227,7 @@ impl Definer<'_> {
     }
 }
 
-/// Whether a column's default is the next value of its own sequence.
-fn counts(column: &Column) -> bool {
-    let is_serial = || {
-        let own = format!("nextval('{}'::regclass)", column.sequence);
-        column.default.as_ref().is_some_and(|default| *default == own)
-    };
-    column.sequence != 0 && (column.identity.is_some() || is_serial())
+/// The sequence whose next value a default is, if it is nothing else.
+fn counted_sequence(default: &str) -> Option<Oid> {
+    default.strip_prefix("nextval('")?.strip_suffix("'::regclass)")?.parse().ok()
 }

@@ -13,7 +13,7 @@ use crate::parse::statement::ObjectName;
 use crate::parse::statement::definition::{
     AlterRelation, ColumnDefinition, RelationAction, WrittenExpression,
 };
-use crate::schema::define::requests::{ColumnType, NewColumn, RelationKind, TableChange};
+use crate::schema::define::requests::{ColumnType, RelationKind, TableChange};
 use crate::schema::{Definition, Table};
 
 impl Session {
@@ -120,8 +120,8 @@ impl Session {
                 let default = match default {
                     None => None,
                     Some(default) => {
-                        let of = column_of(table, column)?.of;
-                        self.default_of(default, column, of)?
+                        let (of, domain) = (column_of(table, column)?.of, column_of(table, column)?.domain);
+                        self.default_of(default, column, of, domain)?
                     }
                 };
                 TableChange::SetDefault(column.clone(), default)
@@ -189,23 +189,16 @@ impl Session {
         for constraint in &column.constraints {
             constraints.push(self.new_constraint(text, constraint, &columns, Some(name))?);
         }
-        if new.domain != 0 && new.identity.is_none() && new.generated.is_none() && new.missing.is_none() {
-            self.add_domain_column(column, &mut new)?;
+        if new.domain != 0 && new.identity.is_none() && new.generated.is_none() && new.default.is_none() {
+            new.missing = self.constant_of_domain(new.domain)?;
         }
         Ok(TableChange::AddColumn { column: new, constraints, if_not_exists })
     }
 
-    /// The value that the rows get which are there: of a column without a default that of its domain, if the domain allows it.
-    fn add_domain_column(&mut self, column: &ColumnDefinition, new: &mut NewColumn) -> SqlResult<()> {
-        let to = TypeReference::of(new.domain);
-        if let Some(default) = &column.default {
-            // It is computed for each row, and looked at there.
-            let what = ("default expression", column.name.as_str());
-            new.default = Some(self.assigned_words(default, &Vec::new(), Clause::Default, what, to)?);
-            return Ok(());
-        }
+    /// What a domain gives to columns without a default, if the domain allows it; `None`: it is computed for each row.
+    fn constant_of_domain(&mut self, domain: Oid) -> SqlResult<Option<Datum>> {
         let empty = Text::new("");
-        let domain = new.domain;
+        let to = TypeReference::of(domain);
         let value = self.bind_with(&empty, &[], |binder| {
             let value = match binder.domain_default(domain)? {
                 None => crate::bind::constant(Datum::Null, seawall_values::oid::UNKNOWN),
@@ -216,8 +209,10 @@ impl Session {
             };
             binder.assigned_value(value, to, "default expression", "")
         })?;
-        new.missing = Some(self.constant_value(value)?);
-        Ok(())
+        if crate::bind::is_volatile(&value) {
+            return Ok(None);
+        }
+        self.constant_value(value).map(Some)
     }
 
     /// The value of a default that gives every row the same; `None`: it is computed for each row.

@@ -28,6 +28,8 @@ impl Session {
             return Err(SqlError::unsupported("a domain over the type of rows of a table"));
         }
         let default = match &create.default {
+            // As PostgreSQL: the default of the domain that it is made of, as that is now.
+            None if is_domain(of.oid) => self.bind_with(text, &[], |binder| binder.domain_default(of.oid))?,
             None => None,
             Some(default) => self.domain_default_words(default, base)?,
         };
@@ -82,7 +84,7 @@ impl Session {
         default: &WrittenExpression,
         base: TypeReference,
     ) -> SqlResult<Option<String>> {
-        Ok(self.default_of(default, VALUE, base)?.map(|words| words.text))
+        Ok(self.default_of(default, VALUE, base, 0)?.map(|words| words.text))
     }
 
     /// A condition over `VALUE`, in PostgreSQL's words.

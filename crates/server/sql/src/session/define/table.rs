@@ -7,7 +7,7 @@ use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, o
 use sqlparser::ast::DataType;
 
 use super::super::Session;
-use crate::algebra::{Change, ChangeKind, Query, Relation};
+use crate::algebra::{Change, ChangeKind, ExpressionKind, Query, Relation};
 use crate::bind::Clause;
 use crate::parse::statement::definition::{
     ColumnDefinition, ConstraintClause, ConstraintDefinition, CreateTable, CreateTableAs, OnCommit,
@@ -126,6 +126,7 @@ impl Session {
         check_collation(column.collation.as_ref())?;
         let (of, is_serial) =
             self.column_type(text, &column.of).map_err(|error| error.at(column.position))?;
+        let domain = self.column_domain(text, &column.of)?;
         if is_serial && column.default.is_some() {
             let message =
                 format!("multiple default values specified for column \"{}\" of table", column.name);
@@ -133,7 +134,7 @@ impl Session {
         }
         let default = match &column.default {
             None => None,
-            Some(default) => self.default_of(default, &column.name, of)?,
+            Some(default) => self.default_of(default, &column.name, of, domain)?,
         };
         let generated = match &column.generated {
             None => None,
@@ -155,20 +156,28 @@ impl Session {
             is_serial,
             generated,
             missing: None,
-            domain: self.column_domain(text, &column.of)?,
+            domain,
         })
     }
 
-    /// A default in PostgreSQL's words; `NULL` is none.
+    /// A default in PostgreSQL's words; `NULL` is none, unless it stands in the place of the default of a domain.
     pub(super) fn default_of(
         &mut self,
         default: &WrittenExpression,
         column: &str,
         of: TypeReference,
+        domain: Oid,
     ) -> SqlResult<Option<Expression>> {
-        let what = ("default expression", column);
-        let words = self.assigned_words(default, &Vec::new(), Clause::Default, what, of)?;
-        Ok(Some(words).filter(|words| !words.text.starts_with("NULL")))
+        self.begin_statement()?;
+        let mut is_null = false;
+        let words = self.bind_with(&default.text, &[], |binder| {
+            binder.words_of(&default.expr, &Vec::new(), Clause::Default, |binder, value| {
+                let value = binder.assigned_value(value, of, "default expression", column)?;
+                is_null = matches!(value.kind, ExpressionKind::Constant(Datum::Null));
+                Ok(value)
+            })
+        })?;
+        Ok((!is_null || domain != 0).then_some(words))
     }
 
     /// An expression that is assigned to a column, in PostgreSQL's words.

@@ -89,16 +89,23 @@ impl TableStorage<'_> {
                     (ReferentialAction::Cascade, Some(new)) => {
                         converted(Kind::of(table.columns[column].of.oid), &new[position]).unwrap_or_default()
                     }
-                    (ReferentialAction::SetDefault, _) => match &table.columns[column].default {
-                        Some(default) => self.expressions.evaluate(table, default, &row)?,
-                        None => Datum::Null,
-                    },
+                    (ReferentialAction::SetDefault, _) => self.default_of(table, column, &row)?,
                     _ => Datum::Null,
                 };
+                row_check::allowed(table, column, &changed, self.expressions)?;
             }
             row_check::complete(table, &mut changed, self.expressions, self.settings)?;
             self.update_row(table, &identity, &row, &changed)?;
         }
         Ok(())
+    }
+
+    /// What the column of a row is without a value.
+    fn default_of(&mut self, table: &Arc<Table>, position: usize, row: &[Datum]) -> SqlResult<Datum> {
+        let column = &table.columns[position];
+        match row_check::default_text(column, self.settings)? {
+            Some(default) => self.expressions.assign(table, default, column, row),
+            None => Ok(Datum::Null),
+        }
     }
 }
