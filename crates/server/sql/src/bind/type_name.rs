@@ -10,6 +10,7 @@ use sqlparser::ast::{
 
 use super::Binder;
 use super::types::array_of;
+use crate::catalog::numbers::{relation_of_type, row_type};
 use crate::schema::Definition;
 
 /// PostgreSQL adds the four bytes of a length to the modifiers of strings and numbers.
@@ -128,10 +129,8 @@ impl Binder<'_> {
             return Ok(found);
         }
         match self.definitions.relation(schema, name)? {
-            Some(Definition::Table(table)) => {
-                Ok(TypeReference::of(super::types::ROW_TYPE_OFFSET + table.oid))
-            }
-            Some(Definition::View(view)) => Ok(TypeReference::of(super::types::ROW_TYPE_OFFSET + view.oid)),
+            Some(Definition::Table(table)) => Ok(TypeReference::of(row_type(table.oid))),
+            Some(Definition::View(view)) => Ok(TypeReference::of(row_type(view.oid))),
             _ => {
                 let written = parts.join(".");
                 Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{written}\" does not exist")))
@@ -159,9 +158,22 @@ impl Binder<'_> {
         }))
     }
 
+    /// The domains of the columns of the row type of a table; 0: none.
+    pub(super) fn row_domains(&mut self, row_type: Oid) -> SqlResult<Vec<Oid>> {
+        let Some((relation, false)) = relation_of_type(row_type) else { return Err(no_such_type()) };
+        match self.definitions.relation_by_oid(relation)? {
+            Some(Definition::Table(table)) => {
+                let columns = table.columns.iter().filter(|column| !column.is_dropped);
+                Ok(columns.map(|column| column.domain).collect())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// The columns of the row type of a table: names and types.
     pub(super) fn row_columns(&mut self, row_type: Oid) -> SqlResult<Vec<(String, TypeReference)>> {
-        match self.definitions.relation_by_oid(row_type - super::types::ROW_TYPE_OFFSET)? {
+        let Some((relation, false)) = relation_of_type(row_type) else { return Err(no_such_type()) };
+        match self.definitions.relation_by_oid(relation)? {
             Some(Definition::Table(table)) => Ok(table
                 .columns
                 .iter()
@@ -169,9 +181,13 @@ impl Binder<'_> {
                 .map(|column| (column.name.clone(), column.of))
                 .collect()),
             Some(Definition::View(view)) => Ok(view.columns.clone()),
-            _ => Err(SqlError::new(SqlState::UNDEFINED_OBJECT, "type does not exist")),
+            _ => Err(no_such_type()),
         }
     }
+}
+
+fn no_such_type() -> Box<SqlError> {
+    SqlError::new(SqlState::UNDEFINED_OBJECT, "type does not exist")
 }
 
 const ONE: CharacterLength = CharacterLength::IntegerLength { length: 1, unit: None };

@@ -6,15 +6,11 @@ use seawall_values::{Oid, TypeReference, oid};
 
 use super::coerce::polymorphic_types;
 use crate::algebra::Call;
+use crate::catalog::numbers::{relation_of_type, row_array_type, row_type};
 
 /// `typcategory` of strings.
 pub(crate) const STRING: u8 = b'S';
 const INVALID: u8 = 0;
-
-/// Numbers of row types of tables: that of table 16,384 is so much more.
-pub(crate) const ROW_TYPE_OFFSET: Oid = 0x4000_0000;
-/// And of arrays of them.
-pub(crate) const ROW_ARRAY_OFFSET: Oid = 0x2000_0000;
 
 pub(crate) fn type_row(oid: Oid) -> Option<&'static TypeRow> {
     system().type_by_oid(oid)
@@ -39,8 +35,8 @@ pub(crate) fn is_preferred(category_wanted: u8, oid: Oid) -> bool {
 
 /// The type of the elements, if it is a true array type.
 pub(crate) fn element_of(oid: Oid) -> Option<Oid> {
-    if is_row_array(oid) {
-        return Some(oid - ROW_ARRAY_OFFSET + ROW_TYPE_OFFSET);
+    if let Some((relation, true)) = relation_of_type(oid) {
+        return Some(row_type(relation));
     }
     if let Some(element) = enum_of_array(oid) {
         return Some(element);
@@ -60,19 +56,15 @@ pub(super) fn result_columns(call: &Call) -> Vec<(String, TypeReference)> {
 
 /// The array type with these elements.
 pub(crate) fn array_of(oid: Oid) -> Option<Oid> {
-    if is_row_type(oid) {
-        return Some(oid - ROW_TYPE_OFFSET + ROW_ARRAY_OFFSET);
+    if let Some((relation, false)) = relation_of_type(oid) {
+        return Some(row_array_type(relation));
     }
     type_row(oid).map(|row| row.array).filter(|array| *array != 0).or_else(|| enum_array(oid))
 }
 
 /// Whether it is the row type of a table.
 pub(crate) fn is_row_type(oid: Oid) -> bool {
-    (ROW_TYPE_OFFSET..0x8000_0000).contains(&oid)
-}
-
-fn is_row_array(oid: Oid) -> bool {
-    (ROW_ARRAY_OFFSET..ROW_TYPE_OFFSET).contains(&oid)
+    matches!(relation_of_type(oid), Some((_, false)))
 }
 
 pub(crate) fn is_composite(oid: Oid) -> bool {

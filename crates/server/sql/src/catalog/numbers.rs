@@ -53,10 +53,11 @@ pub const PG_AUTHID: Oid = 1260;
 /// `pg_class.oid` of `pg_database`.
 pub const PG_DATABASE: Oid = 1262;
 
-/// What the binder has for the type of the rows of a relation.
-const BOUND_ROW_TYPES: Oid = 0x4000_0000;
-const ROW_TYPES: Oid = 0x8000_0000;
-const ROW_ARRAY_TYPES: Oid = 0xA000_0000;
+/// Numbers of the types of arrays of rows begin here: that of relation 16,384 is so much more.
+const ROW_ARRAY_TYPES: Oid = 0x2000_0000;
+/// And those of the types of rows.
+const ROW_TYPES: Oid = 0x4000_0000;
+const ROW_TYPES_END: Oid = 0x8000_0000;
 const RULES: Oid = 0xC000_0000;
 const DEFAULTS: Oid = 0xE000_0000;
 /// More columns than a table may have.
@@ -75,9 +76,8 @@ pub fn row_array_type(relation: Oid) -> Oid {
 /// The relation whose rows, or arrays of rows, a type has.
 pub fn relation_of_type(of: Oid) -> Option<(Oid, bool)> {
     match of {
-        BOUND_ROW_TYPES..ROW_TYPES => Some((of - BOUND_ROW_TYPES, false)),
-        ROW_TYPES..ROW_ARRAY_TYPES => Some((of - ROW_TYPES, false)),
-        ROW_ARRAY_TYPES..RULES => Some((of - ROW_ARRAY_TYPES, true)),
+        ROW_TYPES..ROW_TYPES_END => Some((of - ROW_TYPES, false)),
+        ROW_ARRAY_TYPES..ROW_TYPES => Some((of - ROW_ARRAY_TYPES, true)),
         _ => None,
     }
 }

@@ -51,7 +51,7 @@ impl Binder<'_> {
         let ids = table.columns.iter().map(|column| column.id).collect();
         let names = table.columns.iter().map(|column| column.name.as_str().into()).collect();
         let of = match &table.table {
-            Some(table) => super::super::types::ROW_TYPE_OFFSET + table.oid,
+            Some(table) => crate::catalog::numbers::row_type(table.oid),
             None => oid::RECORD,
         };
         Expression { kind: ExpressionKind::WholeRow(ids, names), of: TypeReference::of(of), position }

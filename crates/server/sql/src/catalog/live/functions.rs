@@ -6,7 +6,7 @@ use super::super::names::Names;
 use super::super::source::Source;
 use super::access::access_of;
 use super::{Live, Rows, Table, array, name, oidvector, small};
-use crate::catalog::numbers::{PG_PROC, relation_of_type, row_type};
+use crate::catalog::numbers::PG_PROC;
 use crate::schema::function::Function;
 
 pub(super) const TABLE: Table = &[("pg_proc", Live::Once(pg_proc))];
@@ -52,9 +52,7 @@ fn row(function: &Function, access: Datum) -> Vec<Datum> {
         Datum::Char(function.parallel),
         small(described.arguments.len()),
         small(described.default_values.len()),
-        Datum::Oid(
-            relation_of_type(function.result).map_or(function.result, |(relation, _)| row_type(relation)),
-        ),
+        Datum::Oid(function.result),
         oidvector(described.arguments),
         or_null(all, oid::OID),
         or_null(modes, oid::CHAR),
