@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use seawall_types::Lsn;
-use seawall_values::user_types::is_user_type;
-use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, oid};
+use seawall_values::user_types::{is_domain, is_user_type};
+use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, oid};
 
 use super::cursor::Place;
 use super::encode::{self, Encoding};
@@ -26,6 +26,8 @@ pub(super) struct Prepared {
     pub(super) statement: Arc<ParsedStatement>,
     /// The types of its parameters.
     pub(super) parameters: Vec<Oid>,
+    /// The domains that these were declared with, by their position; 0: none. Those at the end may be left out.
+    domains: Vec<Oid>,
     /// What it returned when it was prepared. Another result is an error: clients rely on the first description.
     pub(super) output: Option<Vec<OutputColumn>>,
     /// A plan that is good until a definition changes.
@@ -36,6 +38,22 @@ pub(super) struct Prepared {
     pub(super) planning: Option<Duration>,
     /// What it takes of the memory of all statements, until it is forgotten.
     pub(super) _memory: Arc<Reservation>,
+}
+
+impl Prepared {
+    /// The domain that a parameter was declared with; 0: none.
+    pub(super) fn domain(&self, parameter: usize) -> Oid {
+        self.domains.get(parameter).copied().unwrap_or(0)
+    }
+
+    /// The types of its parameters as they were declared.
+    fn declared(&self) -> Vec<Oid> {
+        let declared = |(index, of): (usize, &Oid)| match self.domain(index) {
+            0 => *of,
+            domain => domain,
+        };
+        self.parameters.iter().enumerate().map(declared).collect()
+    }
 }
 
 /// Bytes that a prepared statement keeps, about: so much, and so much for each byte of its text, which its tree and its plan grow with.
@@ -262,12 +280,16 @@ impl Session {
         kept: Kept<'_>,
     ) -> SqlResult<Prepared> {
         self.check_allowed(&statement)?;
+        let domains: Vec<Oid> = types.iter().map(|of| if is_domain(*of) { *of } else { 0 }).collect();
+        let types = self.base_types(types)?;
+        let types = types.as_slice();
         let bytes = statement.text.statement().len().saturating_mul(PREPARED_BYTES_A_BYTE) + PREPARED_BYTES;
         let memory = Arc::new(Reservation::take(&self.database.memory, bytes)?);
         let mut prepared = Prepared {
             _memory: memory,
             statement: Arc::clone(&statement),
             parameters: types.to_vec(),
+            domains,
             output: None,
             planned: None,
             is_from_sql: matches!(kept, Kept::FromSql),
@@ -366,6 +388,11 @@ impl Session {
                 }
                 false => encode::decode_parameter(*of, format, *value, &settings)?,
             });
+            if let Some(value) = parameters.last_mut()
+                && prepared.domain(index) != 0
+            {
+                *value = self.allowed_by(prepared.domain(index), std::mem::take(value), *of)?;
+            }
         }
         let columns = prepared.output.as_ref().map_or(0, Vec::len);
         if result_formats.len() > 1 && result_formats.len() != columns {
@@ -395,6 +422,24 @@ impl Session {
         };
         self.portals.insert(portal.to_owned(), portal_made);
         Ok(())
+    }
+
+    /// The types below domains.
+    fn base_types(&mut self, types: &[Oid]) -> SqlResult<Vec<Oid>> {
+        if !types.iter().any(|of| is_domain(*of)) {
+            return Ok(types.to_vec());
+        }
+        self.bind_with(&Text::new(""), &[], |binder| {
+            types.iter().map(|of| binder.base_of(TypeReference::of(*of)).map(|of| of.oid)).collect()
+        })
+    }
+
+    /// The value of a parameter that has a domain, if the domain allows it.
+    fn allowed_by(&mut self, domain: Oid, value: Datum, of: Oid) -> SqlResult<Datum> {
+        let value = self.bind_with(&Text::new(""), &[], |binder| {
+            binder.assigned_value(crate::bind::constant(value, of), TypeReference::of(domain), "value", "")
+        })?;
+        self.constant_value(value)
     }
 
     /// The plan of a prepared statement: the one that is kept, if no definition has changed, else a new one.
@@ -433,7 +478,7 @@ impl Session {
         let prepared = self.statements.get(name).ok_or_else(|| no_statement(name))?;
         self.check_allowed(&prepared.statement)?;
         Ok(StatementDescription {
-            parameters: prepared.parameters.clone(),
+            parameters: prepared.declared(),
             fields: prepared.output.as_ref().map(|output| fields(output, &[])),
         })
     }
@@ -674,7 +719,7 @@ pub(super) fn prepared_statements(statements: &FxHashMap<String, Prepared>) -> V
             name: name.clone(),
             statement: prepared.statement.text.statement().to_owned(),
             prepared: prepared.prepared_at,
-            parameters: prepared.parameters.clone(),
+            parameters: prepared.declared(),
             is_from_sql: prepared.is_from_sql,
         })
         .collect()

@@ -249,7 +249,7 @@ impl Session {
             return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
         }
         let types: Vec<_> = self.bind_with(text, &[], |binder| {
-            types.iter().map(|of| binder.value_type_of(of).map(|of| of.oid)).collect::<SqlResult<_>>()
+            types.iter().map(|of| binder.type_of(of).map(|of| of.oid)).collect::<SqlResult<_>>()
         })?;
         let statement = Some(Statement::Dml(statement.clone()));
         let parsed = super::portal::ParsedStatement::new(text.clone(), statement);
@@ -291,9 +291,10 @@ impl Session {
                 .with_detail(format!("Expected {wanted} parameters but got {given}.")));
         }
         let mut values = Vec::with_capacity(given);
-        for (argument, of) in execute.arguments.iter().zip(&prepared.parameters) {
+        for (index, (argument, of)) in execute.arguments.iter().zip(&prepared.parameters).enumerate() {
             let text = prepared.statement.text.clone();
-            let value = self.bind_with(&text, &[], |binder| binder.argument(argument, *of))?;
+            let of = if prepared.domain(index) == 0 { *of } else { prepared.domain(index) };
+            let value = self.bind_with(&text, &[], |binder| binder.argument(argument, of))?;
             values.push(self.constant_value(value)?);
         }
         Ok(values)

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use seawall_values::system::FunctionKind;
-use seawall_values::{Datum, SqlError, SqlResult, SqlState, TypeReference, oid};
+use seawall_values::user_types::is_domain;
+use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, oid};
 use sqlparser::ast::{Expr, FunctionArg, ObjectName, TableAlias};
 
 use super::super::call::{FunctionName, FunctionOrCast, has_set_implementation, not_there};
@@ -100,10 +101,47 @@ impl Binder<'_> {
         let mut call =
             Call { function: chosen.function, arguments: chosen.arguments, written: Written::Function };
         let outputs = self.function_columns(&call, chosen.result, &plain, alias, position)?;
-        if takes_columns {
-            call.arguments.extend(column_arguments(&outputs));
+        if !takes_columns {
+            return self.functions(vec![(call, outputs)], &plain, has_ordinality, alias);
         }
-        self.functions(vec![(call, outputs)], &plain, has_ordinality, alias)
+        call.arguments.extend(column_arguments(&outputs));
+        let domains = self.domains_of_rows(chosen.result, alias)?;
+        let (relation, mut columns) = self.rows_of_calls(vec![(call, outputs)], has_ordinality);
+        let relation = self.with_domains(relation, &mut columns, &domains)?;
+        self.function_item(relation, columns, &plain, false, alias)
+    }
+
+    /// The domains of the columns of a row type, or of those that the alias defines; 0: none.
+    fn domains_of_rows(&mut self, result: Oid, alias: Option<&TableAlias>) -> SqlResult<Vec<Oid>> {
+        if super::super::types::is_row_type(result) {
+            return self.row_domains(result);
+        }
+        let definitions = alias.map(|alias| alias.columns.as_slice()).unwrap_or_default();
+        let mut domains = Vec::with_capacity(definitions.len());
+        for of in definitions.iter().filter_map(|column| column.data_type.as_ref()) {
+            let of = self.type_of(of)?.oid;
+            domains.push(if is_domain(of) { of } else { 0 });
+        }
+        Ok(domains)
+    }
+
+    /// Rows whose values meet the conditions of domains; the columns become those with the values that were looked at.
+    fn with_domains(
+        &mut self,
+        relation: Relation,
+        columns: &mut [ScopeColumn],
+        domains: &[Oid],
+    ) -> SqlResult<Relation> {
+        let mut values = Vec::new();
+        for (column, domain) in columns.iter_mut().zip(domains).filter(|(_, domain)| **domain != 0) {
+            let checked = self.checked(super::super::column(column.id, column.of), *domain, *domain)?;
+            column.id = self.new_column();
+            values.push((column.id, checked));
+        }
+        match values.is_empty() {
+            true => Ok(relation),
+            false => Ok(Relation::Compute { input: Box::new(relation), values }),
+        }
     }
 
     /// The columns that a function returns: name and type.
@@ -151,10 +189,21 @@ impl Binder<'_> {
         has_ordinality: bool,
         alias: Option<&TableAlias>,
     ) -> SqlResult<FromItem> {
+        let is_scalar = calls.len() == 1
+            && !has_ordinality
+            && calls.iter().all(|(call, outputs)| outputs.len() == 1 && call.function.result != oid::RECORD);
+        let (relation, columns) = self.rows_of_calls(calls, has_ordinality);
+        self.function_item(relation, columns, name, is_scalar, alias)
+    }
+
+    /// The rows of functions, and their columns.
+    fn rows_of_calls(
+        &mut self,
+        calls: Vec<CalledRows>,
+        has_ordinality: bool,
+    ) -> (Relation, Vec<ScopeColumn>) {
         let mut columns = Vec::new();
         let mut functions = Vec::new();
-        let is_scalar = calls.len() == 1
-            && calls.iter().all(|(call, outputs)| outputs.len() == 1 && call.function.result != oid::RECORD);
         for (call, outputs) in calls {
             let mut made = Vec::new();
             for (name, of) in outputs {
@@ -169,12 +218,22 @@ impl Binder<'_> {
             let of = TypeReference::of(oid::INT8);
             columns.push(ScopeColumn { name: "ordinality".to_owned(), id, of, origin: (0, 0) });
         }
-        let relation = Relation::Functions { functions, ordinality };
+        (Relation::Functions { functions, ordinality }, columns)
+    }
+
+    fn function_item(
+        &mut self,
+        relation: Relation,
+        columns: Vec<ScopeColumn>,
+        name: &str,
+        is_scalar: bool,
+        alias: Option<&TableAlias>,
+    ) -> SqlResult<FromItem> {
         let shown = alias.map_or_else(|| name.to_owned(), |alias| folded(&alias.name));
         self.locks_of(&shown, Lockable::Other("a function"))?;
         let mut item = self.aliased(relation, name.to_owned(), None, columns, alias, None)?;
         if let Some(first) = item.tables.first_mut() {
-            first.is_scalar = is_scalar && ordinality.is_none();
+            first.is_scalar = is_scalar;
         }
         Ok(item)
     }
