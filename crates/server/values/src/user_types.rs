@@ -113,7 +113,7 @@ impl EnumLabels {
 }
 
 /// A domain: values of another type that meet conditions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainRules {
     /// Its name, as messages show it.
     pub name: String,

@@ -220,6 +220,18 @@ impl Definer<'_> {
         }
     }
 
+    /// From here on the statement sees all definitions. A transaction with one snapshot is refused, if others have changed some since.
+    fn see_all_definitions(&mut self) -> SqlResult<()> {
+        self.tables.see_all_committed()?;
+        match self.tables.transaction.snapshot_lsn() {
+            Some(_) => {
+                let definitions = self.tables.store.definitions();
+                self.refuse_if_changed(definitions)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Opens a scan of all rows of a table that is locked.
     ///
     /// A transaction with one snapshot is refused, if others have changed rows since: it does not see them, and an index, or rows that

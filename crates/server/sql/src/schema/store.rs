@@ -162,6 +162,11 @@ impl SchemaStore {
         &self.counters
     }
 
+    /// The engine's table of definitions.
+    pub(super) fn definitions(&self) -> &seawall_engine::Table {
+        &self.definitions
+    }
+
     pub(super) fn sequences(&self) -> &seawall_engine::Table {
         &self.sequences
     }

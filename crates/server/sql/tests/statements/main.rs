@@ -53,6 +53,7 @@ recorded! {
     check_option,
     cursors,
     definitions,
+    domain_columns,
     domains,
     drivers,
     elements,

@@ -104,6 +104,70 @@ fn a_domain_gets_no_rule_that_a_row_under_way_breaks() {
     assert_eq!(writer.run("insert into t values (5)"), [refused]);
 }
 
+/// Whether a session waits for a lock.
+fn has_waiting(observer: &mut crate::client::Client) -> bool {
+    observer.run("select count(*) from pg_locks where not granted")[1] != "0"
+}
+
+/// A column of a domain that was made of another one keeps both as they are until it is committed, and is seen by whoever waited.
+#[test]
+fn a_domain_gets_no_rule_that_a_column_under_way_breaks() {
+    let database = TestDatabase::new();
+    let (mut maker, mut owner, mut observer) = (database.connect(), database.connect(), database.connect());
+    owner.run("create domain few as int; create domain fewer as few; set lock_timeout = '10s'");
+    maker.run("begin; create table t (f fewer); insert into t values (5)");
+    let change = "alter domain few add check (value < 3)";
+    std::thread::scope(|scope| {
+        let changed = scope.spawn(|| owner.run(change));
+        while !has_waiting(&mut observer) && !changed.is_finished() {
+            std::thread::yield_now();
+        }
+        assert_eq!(maker.run("commit"), ["-> COMMIT"]);
+        let refused =
+            "ERROR 23514: column \"f\" of table \"t\" contains values that violate the new constraint";
+        assert_eq!(changed.join().expect("no panic"), [refused]);
+    });
+    // A transaction that does not see the column cannot look at its values.
+    owner.run("begin isolation level repeatable read; select 1");
+    maker.run("create domain most as few; create table u (f most); insert into u values (7)");
+    assert!(owner.run("delete from t")[0].starts_with("-> DELETE"));
+    assert!(owner.run(change)[0].starts_with("ERROR 40001"));
+}
+
+/// A default that met the old conditions of a domain is not put into rows once there are others.
+#[test]
+fn a_column_is_not_added_by_old_rules_of_its_domain() {
+    let database = TestDatabase::new();
+    let (mut maker, mut owner, mut observer) = (database.connect(), database.connect(), database.connect());
+    owner.run("create domain few as int; create table t (a int); insert into t values (1)");
+    maker.run("set lock_timeout = '10s'");
+    owner.run("begin; alter domain few add check (value < 3)");
+    std::thread::scope(|scope| {
+        let added = scope.spawn(|| maker.run("alter table t add column f few default 5"));
+        while !has_waiting(&mut observer) && !added.is_finished() {
+            std::thread::yield_now();
+        }
+        assert_eq!(owner.run("commit"), ["-> COMMIT"]);
+        let answer = added.join().expect("no panic");
+        assert!(answer[0].starts_with("ERROR 40001") || answer[0].starts_with("ERROR 23514"), "{answer:?}");
+    });
+    let refused = "ERROR 23514: value for domain few violates check constraint \"few_check\"";
+    assert_eq!(maker.run("alter table t add column f few default 5"), [refused]);
+}
+
+#[test]
+fn a_parameter_of_a_domain_meets_its_conditions() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    client.run("create domain few as int check (value < 3)");
+    let number = client.run("select 'few'::regtype::oid")[1].parse().expect("a number");
+    client.session.parse("p", "select $1 + 1", &[number]).expect("a statement");
+    assert_eq!(client.session.describe_statement("p").expect("it is there").parameters, [number]);
+    client.session.bind("", "p", &[], &[Some(b"2")], &[]).expect("it is small");
+    let refused = client.session.bind("", "p", &[], &[Some(b"3")], &[]).expect_err("it is not small");
+    assert_eq!(refused.message, "value for domain few violates check constraint \"few_check\"");
+}
+
 #[test]
 fn copy_takes_and_gives_values_of_types_of_users() {
     let database = TestDatabase::new();

@@ -2,17 +2,20 @@
 //!
 //! ```text
 //!   schema <-- table, view, sequence          table, column <-- constraint (foreign key) of another table, view, owned sequence
-//!   sequence <-- default                      index <-- constraint (foreign key)        column <-- index, constraint, generated column
+//!   sequence <-- default, domain              index <-- constraint (foreign key)        column <-- index, constraint, generated column
+//!   type <-- column, domain, condition of a domain
 //! ```
 //! Objects are found from the one that goes outwards; what nothing depends on any more goes first.
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use seawall_values::user_types::is_user_type;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::requests::Behavior;
 use super::{Definer, column_number, kind_of};
 use crate::catalog::columns_of_expression;
 use crate::catalog::names::quoted;
+use crate::schema::user_type::UserTypeKind;
 use crate::schema::{ConstraintKind, Definition, Index, IndexedValue, Table};
 
 /// Objects that an answer names; of more, it tells how many they are.
@@ -34,6 +37,8 @@ pub(super) enum Object {
     Default(Oid, u16),
     /// A constraint of a table.
     Constraint(Oid, Oid),
+    /// A condition of a domain.
+    DomainCheck(Oid, Oid),
 }
 
 impl Object {
@@ -44,7 +49,8 @@ impl Object {
             | Object::Type(oid)
             | Object::Function(oid)
             | Object::Relation(oid)
-            | Object::Constraint(_, oid) => (oid, 0),
+            | Object::Constraint(_, oid)
+            | Object::DomainCheck(_, oid) => (oid, 0),
             Object::Column(oid, column) | Object::Default(oid, column) => (oid, column),
         }
     }
@@ -100,6 +106,7 @@ impl Definer<'_> {
         // A part of something that goes as well is not told.
         let goes_with_another = |object: Object| match object {
             Object::Namespace(_) | Object::Type(_) | Object::Function(_) | Object::Relation(_) => false,
+            Object::DomainCheck(domain, _) => known.contains_key(&Object::Type(domain)),
             Object::Default(table, column) if known.contains_key(&Object::Column(table, column)) => true,
             Object::Column(table, _) | Object::Default(table, _) | Object::Constraint(table, _) => {
                 known.contains_key(&Object::Relation(table))
@@ -180,6 +187,15 @@ impl Definer<'_> {
                 };
                 Ok(format!("{} {}", kind_of(&definition).word(), self.shown(&definition)?))
             }
+            Object::DomainCheck(domain, check) => {
+                Ok(match store.user_type(transaction, domain)?.map(|of| of.kind) {
+                    Some(UserTypeKind::Domain(domain)) => {
+                        let found = domain.checks.iter().find(|known| known.oid == check);
+                        format!("constraint {}", found.map_or_else(String::new, |found| quoted(&found.name)))
+                    }
+                    _ => format!("constraint {check}"),
+                })
+            }
             Object::Column(oid, column) => {
                 let name = self.column_name(oid, column)?;
                 Ok(format!("column {name} of {}", self.described(Object::Relation(oid))?))
@@ -221,7 +237,7 @@ impl Definer<'_> {
             Object::Function(oid) => self.stored_dependents(oid, None),
             Object::Relation(oid) => self.dependents_of_relation(oid),
             Object::Column(table, column) => self.dependents_of_column(table, column),
-            Object::Default(..) => Ok(Vec::new()),
+            Object::Default(..) | Object::DomainCheck(..) => Ok(Vec::new()),
             Object::Constraint(table, constraint) => {
                 let table = self.tables.table(table)?;
                 let found = table.constraints.iter().find(|known| known.oid == constraint);
@@ -265,14 +281,9 @@ impl Definer<'_> {
             if column.is_some_and(|column| column != dependent.on_column) {
                 continue;
             }
-            let object = if dependent.column > 0 {
-                Object::Default(dependent.oid, dependent.column)
-            } else if let Some(table) = store.table_of_constraint(self.tables.transaction, dependent.oid)? {
-                Object::Constraint(table, dependent.oid)
-            } else if store.function(self.tables.transaction, dependent.oid)?.is_some() {
-                Object::Function(dependent.oid)
-            } else {
-                Object::Relation(dependent.oid)
+            let object = match dependent.column {
+                0 => self.object_numbered(dependent.oid)?,
+                column => Object::Default(dependent.oid, column),
             };
             let is_part = match object {
                 Object::Relation(oid) => {
@@ -283,6 +294,27 @@ impl Definer<'_> {
             found.push((object, is_part));
         }
         Ok(found)
+    }
+
+    /// The object that depends on another one, by its number.
+    pub(super) fn object_numbered(&mut self, oid: Oid) -> SqlResult<Object> {
+        let store = self.tables.store;
+        if is_user_type(oid) {
+            return Ok(Object::Type(oid));
+        }
+        if let Some(table) = store.table_of_constraint(self.tables.transaction, oid)? {
+            return Ok(Object::Constraint(table, oid));
+        }
+        if store.function(self.tables.transaction, oid)?.is_some() {
+            return Ok(Object::Function(oid));
+        }
+        if store.definition(self.tables.transaction, oid)?.is_some() {
+            return Ok(Object::Relation(oid));
+        }
+        Ok(match self.domain_of_check(oid)? {
+            Some(domain) => Object::DomainCheck(domain, oid),
+            None => Object::Relation(oid),
+        })
     }
 
     fn dependents_of_column(&mut self, oid: Oid, column: u16) -> SqlResult<Vec<(Object, bool)>> {

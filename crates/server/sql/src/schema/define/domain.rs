@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use seawall_values::user_types::{VALUE, domain_number, is_domain};
+use seawall_values::user_types::{VALUE, domain_number, enum_of_array, is_domain, is_user_type};
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference};
 
 use super::requests::{DomainChange, NewDomain, RelationName};
 use super::user_type::{dotted, no_such_type};
-use super::{Definer, about_table};
+use super::{Definer, about_table, expression_text};
 use crate::schema::user_type::{Domain, DomainCheck, UserType, UserTypeKind};
 use crate::schema::{Column, Definition, RowKey, Table};
 use crate::storage::engine_error::EngineResult;
@@ -42,12 +42,52 @@ impl Definer<'_> {
         let (name, namespace, owner) = (request.name.clone(), request.namespace, self.owner);
         let new = UserType { oid, name, namespace, owner, kind: UserTypeKind::Domain(domain) };
         store.put_user_type(self.tables.transaction, &new, None)?;
-        for on in [request.parent, request.base.oid] {
-            if seawall_values::user_types::is_user_type(on) {
-                store.put_dependency(self.tables.transaction, (oid, 0), (on, 0))?;
+        self.note_needs_of_domain(&new)
+    }
+
+    /// Notes what a domain depends on, apart from what its conditions do.
+    fn note_needs_of_domain(&mut self, of: &UserType) -> SqlResult<()> {
+        let UserTypeKind::Domain(domain) = &of.kind else { return Ok(()) };
+        let store = self.tables.store;
+        store.remove_dependencies(self.tables.transaction, of.oid, None)?;
+        for on in [domain.parent, enum_of_array(domain.base.oid).unwrap_or(domain.base.oid)] {
+            if is_user_type(on) {
+                store.put_dependency(self.tables.transaction, (of.oid, 0), (on, 0))?;
+            }
+        }
+        domain.default.iter().try_for_each(|default| self.note_needs(of.oid, default))
+    }
+
+    /// Notes the types and relations that a text names, which stay.
+    fn note_needs(&mut self, what: Oid, text: &str) -> SqlResult<()> {
+        for on in expression_text::objects_named(text) {
+            self.hold_type(on)?;
+            if crate::catalog::relation(on).is_none() {
+                self.tables.store.put_dependency(self.tables.transaction, (what, 0), (on, 0))?;
             }
         }
         Ok(())
+    }
+
+    /// The domain that a condition belongs to.
+    pub(super) fn domain_of_check(&mut self, check: Oid) -> SqlResult<Option<Oid>> {
+        let all = self.tables.store.user_types(self.tables.transaction)?;
+        let has_check = |of: &&UserType| match &of.kind {
+            UserTypeKind::Domain(domain) => domain.checks.iter().any(|known| known.oid == check),
+            UserTypeKind::Enum(_) => false,
+        };
+        Ok(all.iter().find(has_check).map(|of| of.oid))
+    }
+
+    /// Takes a condition out of a domain.
+    pub(super) fn remove_domain_check(&mut self, domain: Oid, check: Oid) -> SqlResult<()> {
+        let store = self.tables.store;
+        let Some(old) = store.user_type_to_change(self.tables.transaction, domain)? else { return Ok(()) };
+        let UserTypeKind::Domain(mut changed) = old.kind.clone() else { return Ok(()) };
+        changed.checks.retain(|known| known.oid != check);
+        store.remove_object(self.tables.transaction, check)?;
+        let new = UserType { kind: UserTypeKind::Domain(changed), ..old.clone() };
+        store.put_user_type(self.tables.transaction, &new, Some(&old))
     }
 
     /// `42704`, `42809` unless the name is that of a domain.
@@ -97,9 +137,11 @@ impl Definer<'_> {
                 }
             }
             DomainChange::DropCheck { name, if_exists } => {
-                let before = domain.checks.len();
-                domain.checks.retain(|check| check.name != *name);
-                if domain.checks.len() == before {
+                let found = domain.checks.iter().position(|check| check.name == *name);
+                if let Some(position) = found {
+                    let gone = domain.checks.remove(position);
+                    self.tables.store.remove_object(self.tables.transaction, gone.oid)?;
+                } else {
                     let message = format!("constraint \"{name}\" of domain \"{}\" does not exist", old.name);
                     if !if_exists {
                         return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
@@ -120,7 +162,8 @@ impl Definer<'_> {
             }
         }
         let changed = UserType { kind: UserTypeKind::Domain(domain), ..old.clone() };
-        self.tables.store.put_user_type(self.tables.transaction, &changed, Some(&old))
+        self.tables.store.put_user_type(self.tables.transaction, &changed, Some(&old))?;
+        self.note_needs_of_domain(&changed)
     }
 
     fn add_domain_check(
@@ -147,6 +190,7 @@ impl Definer<'_> {
             }
         };
         let oid = self.tables.store.new_oid()?;
+        self.note_needs(oid, condition)?;
         domain.checks.push(DomainCheck { oid, name, condition: condition.to_owned(), is_validated });
         Ok(())
     }
@@ -154,10 +198,11 @@ impl Definer<'_> {
     /// Tables with columns of a domain, or of one that was made of it; each is changed, so that nobody writes by the old rules.
     fn tables_of_domain(&mut self, domain: Oid) -> SqlResult<Vec<(Arc<Table>, Vec<usize>)>> {
         let store = self.tables.store;
+        // Whoever was about to make a column or a domain of it has committed.
+        self.see_all_definitions()?;
         let domains = self.with_derived(domain)?;
         let mut found = Vec::new();
         let mut after = 0;
-        self.tables.see_all_committed()?;
         while let Some(definition) = store.definition_after(self.tables.transaction, after)? {
             after = crate::catalog::oid_of(&definition);
             let Definition::Table(table) = &definition else { continue };

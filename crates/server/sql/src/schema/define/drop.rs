@@ -117,6 +117,7 @@ impl Definer<'_> {
                 Object::Column(table, column) => self.remove_column(table, column)?,
                 Object::Default(table, column) => self.remove_default(table, column)?,
                 Object::Constraint(table, constraint) => self.remove_constraint(table, constraint)?,
+                Object::DomainCheck(domain, check) => self.remove_domain_check(domain, check)?,
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
-//! Names of columns in the text of a stored expression, which names them alone, without their table.
+//! What the text of a stored expression names: columns alone, without their table; types and relations by their numbers.
 
-use seawall_values::SqlResult;
+use seawall_values::user_types::of_stored_name;
+use seawall_values::{Oid, SqlResult};
 
 use crate::catalog::names::quoted;
 
@@ -79,6 +80,26 @@ pub(super) fn column(name: &str) -> String {
     quoted(name)
 }
 
+/// The types of users and the relations that a text names.
+pub(super) fn objects_named(text: &str) -> Vec<Oid> {
+    let pieces: Vec<Piece<'_>> =
+        pieces(text).into_iter().filter(|piece| !matches!(piece, Piece::Space(_))).collect();
+    let mut found = Vec::new();
+    for three in pieces.windows(3) {
+        let named = match three {
+            [Piece::Word("pg_catalog"), Piece::Other("."), Piece::Quoted(number)] => {
+                of_stored_name(number.trim_matches('"'))
+            }
+            [Piece::Literal(number), Piece::Other("::"), Piece::Word("regclass")] => {
+                number.trim_matches('\'').parse().ok()
+            }
+            _ => None,
+        };
+        found.extend(named.filter(|of| !found.contains(of)));
+    }
+    found
+}
+
 /// The text with another name for a column. Types, functions and literals that look like it stay.
 pub(super) fn with_column_renamed(text: &str, name: &str, to: &str) -> SqlResult<String> {
     let (written, in_quotes) = (quoted(name), format!("\"{}\"", name.replace('"', "\"\"")));
@@ -110,6 +131,14 @@ pub(super) fn with_column_renamed(text: &str, name: &str, to: &str) -> SqlResult
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn types_and_relations_are_found_by_their_numbers() {
+        let of = seawall_values::user_types::enum_number(7).unwrap();
+        let name = seawall_values::user_types::stored_name(of);
+        let text = format!("(('a'::{name})::text = nextval('16384'::regclass)::{name}[] || '5'::text)");
+        assert_eq!(objects_named(&text), [of, 16_384]);
+    }
 
     #[test]
     fn a_column_gets_another_name_and_nothing_else_does() {

@@ -52,7 +52,10 @@ impl Definer<'_> {
                     Object::Relation(oid) => self.give_relation(oid, to)?,
                     Object::Type(oid) => self.give_type_numbered(oid, to)?,
                     Object::Function(oid) => self.give_function_numbered(oid, owner, to)?,
-                    Object::Column(..) | Object::Default(..) | Object::Constraint(..) => {}
+                    Object::Column(..)
+                    | Object::Default(..)
+                    | Object::Constraint(..)
+                    | Object::DomainCheck(..) => {}
                 }
             }
         }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use seawall_values::user_types::{enum_array, enum_number, is_domain, is_enum, is_user_type, stored_name};
+use seawall_values::user_types::{enum_array, enum_number, enum_of_array, is_domain, is_enum, stored_name};
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::dependents::Object;
@@ -176,16 +176,19 @@ impl Definer<'_> {
             }
         }
         // Whoever was about to give a column one of the types has committed: the columns are to be seen.
-        self.tables.see_all_committed()?;
+        self.see_all_definitions()?;
         self.drop_objects(&objects, behavior)
     }
 
     pub(super) fn drop_type(&mut self, oid: Oid) -> SqlResult<()> {
         let store = self.tables.store;
-        match store.user_type_to_change(self.tables.transaction, oid)? {
-            Some(found) => store.remove_user_type(self.tables.transaction, &found),
-            None => Ok(()),
+        let Some(found) = store.user_type_to_change(self.tables.transaction, oid)? else { return Ok(()) };
+        if let UserTypeKind::Domain(domain) = &found.kind {
+            for check in &domain.checks {
+                store.remove_object(self.tables.transaction, check.oid)?;
+            }
         }
+        store.remove_user_type(self.tables.transaction, &found)
     }
 
     /// The type with this name.
@@ -265,12 +268,42 @@ impl Definer<'_> {
         Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message).with_hint(hint))
     }
 
-    /// The type of a new column stays until the transaction ends, and after that as long as the column is there.
+    /// The type of a new column stays until the transaction ends, and after that as long as the column is there. A domain, and those
+    /// that it was made of, keep their conditions until then.
     pub(super) fn hold_type(&mut self, of: Oid) -> SqlResult<()> {
-        let of = seawall_values::user_types::enum_of_array(of).unwrap_or(of);
-        if !is_enum(of) && !is_domain(of) {
-            return Ok(());
+        let mut next = enum_of_array(of).unwrap_or(of);
+        if is_enum(next) {
+            return self.hold_one_type(next);
         }
+        while is_domain(next) {
+            self.hold_one_type(next)?;
+            next = self.parent_if_unchanged(next)?;
+        }
+        Ok(())
+    }
+
+    /// The domain that one is made of; 0: none. `40001` if another transaction has changed it since the statement began: values of a new
+    /// column have met other conditions.
+    fn parent_if_unchanged(&mut self, of: Oid) -> SqlResult<Oid> {
+        let store = self.tables.store;
+        self.tables.see_all_committed()?;
+        let now = match self.tables.transaction.snapshot_lsn() {
+            // It is refused if it is another one than in the snapshot.
+            Some(_) => store.user_type_to_change(self.tables.transaction, of)?,
+            None => store.user_type(self.tables.transaction, of)?,
+        };
+        let known = self.tables.settings.types.domain(of)?;
+        match now.map(|now| now.kind) {
+            Some(UserTypeKind::Domain(now)) if now.rules(known.name.clone()) == *known => Ok(now.parent),
+            _ => Err(SqlError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                "could not serialize access due to concurrent update",
+            )
+            .with_detail(format!("Domain {} was changed by another transaction.", known.name))),
+        }
+    }
+
+    fn hold_one_type(&mut self, of: Oid) -> SqlResult<()> {
         match self.tables.store.user_type_held(self.tables.transaction, of, self.tables.lock_wait)? {
             true => Ok(()),
             false => {
@@ -285,15 +318,7 @@ impl Definer<'_> {
         let store = self.tables.store;
         let mut found: Vec<(Object, bool)> = Vec::new();
         for dependent in store.dependents(self.tables.transaction, of)? {
-            let oid = dependent.oid;
-            let object = if is_user_type(oid) {
-                Object::Type(oid)
-            } else if store.function(self.tables.transaction, oid)?.is_some() {
-                Object::Function(oid)
-            } else {
-                Object::Relation(oid)
-            };
-            found.push((object, false));
+            found.push((self.object_numbered(dependent.oid)?, false));
         }
         let mut after = 0;
         while let Some(definition) = store.definition_after(self.tables.transaction, after)? {
