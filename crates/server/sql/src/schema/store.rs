@@ -21,7 +21,7 @@ mod statistics;
 mod user_types;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
@@ -66,11 +66,24 @@ pub struct SchemaStore {
     handles: Cache<Arc<str>, seawall_engine::Table>,
     counters: Counters,
     changed_at: AtomicU64,
+    /// How many transactions that have changed definitions are about to commit.
+    changing: AtomicUsize,
     /// Another server defines, and this one follows it.
     follows: AtomicBool,
     pub(crate) monitor: Monitor,
     /// By the engine's table.
     row_numbers: Mutex<FxHashMap<Arc<str>, Arc<RowNumbers>>>,
+}
+
+/// A change of definitions that may become visible at any moment.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct ChangeUnderWay<'a>(&'a AtomicUsize);
+
+impl Drop for ChangeUnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl SchemaStore {
@@ -91,6 +104,7 @@ impl SchemaStore {
             handles: Cache::new(KEPT_MAX),
             counters: Counters::default(),
             changed_at: AtomicU64::new(0),
+            changing: AtomicUsize::new(0),
             follows: AtomicBool::new(database.standby().is_some()),
             monitor: Monitor::default(),
             row_numbers: Mutex::default(),
@@ -137,14 +151,21 @@ impl SchemaStore {
 
     /// About when definitions changed last: what was planned from an older snapshot is planned again.
     ///
-    /// The engine tells of tables, at once; of views, sequences, schemas and roles sessions tell after their commit.
+    /// The engine tells of tables, at once; of views, sequences, schemas and roles sessions tell after their commit. A session that sees
+    /// the commit before it is told must not use what it knew before: while one is under way, everything may be a change.
     ///
     /// A server that follows another one is told of tables only, so everything that it applies may be a change.
     pub fn definitions_changed_at(&self) -> Lsn {
-        if self.follows.load(Ordering::Acquire) {
+        if self.follows.load(Ordering::Acquire) || self.changing.load(Ordering::SeqCst) > 0 {
             return self.database.snapshot().lsn();
         }
         self.database.definitions_changed_at().max(Lsn::new(self.changed_at.load(Ordering::Acquire)))
+    }
+
+    /// A transaction that has changed definitions is about to commit. `note_change` comes before the end of what this returns.
+    pub(crate) fn begin_change(&self) -> ChangeUnderWay<'_> {
+        self.changing.fetch_add(1, Ordering::SeqCst);
+        ChangeUnderWay(&self.changing)
     }
 
     /// A transaction that has changed definitions has ended, at the latest at this moment.

@@ -1,6 +1,7 @@
 //! The transaction of a session: begun by `BEGIN` or by a statement, failed by an error, ended by `COMMIT`, `ROLLBACK` or the end of the
 //! statements that it was begun for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engine::{Error, Isolation, LockWait, Savepoint, Transaction};
@@ -262,6 +263,8 @@ impl Session {
         let checked =
             self.finish_constraints().and_then(|()| self.hold_cursors()).and_then(|()| self.run_on_commit());
         let Some(open) = self.open.take() else { return Ok(()) };
+        let database = Arc::clone(&self.database);
+        let _changing = open.changes_definitions.then(|| database.store.begin_change());
         let begun = super::measure::now();
         let has_written = open.engine.as_ref().is_some_and(|transaction| transaction.written_bytes() > 0);
         let result = checked.and_then(|gone| {
@@ -513,6 +516,8 @@ impl Session {
         if !is_commit {
             return two_phase.rollback(gid).map(|_| ()).sql();
         }
+        let database = Arc::clone(&self.database);
+        let _changing = (!changes_nothing_else).then(|| database.store.begin_change());
         two_phase.commit(gid).map(|_| ()).sql()?;
         if !changes_nothing_else {
             // Definitions and privileges that it may have changed are visible now: plans and rights are looked up again.

@@ -14,6 +14,22 @@ fn opened() -> (tempfile::TempDir, Database, SchemaStore) {
     (directory, database, store)
 }
 
+/// A session that sees a commit does not take what it knew before for the newest.
+#[test]
+fn while_a_change_of_definitions_is_committed_everything_may_be_one() {
+    let (_directory, database, store) = opened();
+    let known_at = database.snapshot().lsn();
+    let under_way = store.begin_change();
+    let mut transaction = database.begin();
+    store.put_settings(&mut transaction, 5, 0, &vec!["work_mem=1MB".to_owned()]).unwrap();
+    transaction.commit().unwrap();
+    assert!(store.definitions_changed_at() > known_at);
+    store.note_change(database.snapshot().lsn());
+    drop(under_way);
+    assert!(store.definitions_changed_at() > known_at);
+    assert!(store.definitions_changed_at() <= database.snapshot().lsn());
+}
+
 pub(crate) fn column(name: &str, of: Oid) -> Column {
     Column {
         name: name.to_owned(),
