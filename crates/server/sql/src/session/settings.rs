@@ -17,6 +17,11 @@ mod effective;
 mod known;
 pub(crate) mod list;
 mod number;
+/// Whether only superusers may store a value of this setting.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    known(name).is_some_and(|known| matches!(known.context, Context::Superuser | Context::SuperuserBackend))
+}
+
 #[cfg(test)]
 mod tests;
 mod time_zone;
@@ -226,9 +231,7 @@ impl SessionSettings {
 
     /// `42501`, unless the role may store a value of this setting.
     pub(crate) fn check_may_store(&self, name: &str) -> SqlResult<()> {
-        let is_reserved = known(name)
-            .is_some_and(|known| matches!(known.context, Context::Superuser | Context::SuperuserBackend));
-        if is_reserved && !self.is_superuser {
+        if !self.is_superuser && is_reserved(name) {
             let message = format!("permission denied to set parameter \"{name}\"");
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }

@@ -262,6 +262,25 @@ fn there_is_no_way_around_privileges() {
     assert_eq!(client.run("alter role anna rename to bertha"), ["-> ALTER ROLE"]);
 }
 
+/// What a superuser has set for a role, and only superusers may set, the role does not take away from itself.
+#[test]
+fn a_role_resets_the_settings_that_it_may_set() {
+    let database = TestDatabase::new();
+    let mut owner = database.connect();
+    owner.run("create role anna login");
+    owner.run("alter role anna set log_min_duration_statement = 5; alter role anna set work_mem = '8MB'");
+    let mut client = database.connect_by("anna", 7);
+    assert_eq!(client.run("alter role anna reset all"), ["-> ALTER ROLE"]);
+    let stored = "select setconfig from pg_db_role_setting";
+    assert_eq!(owner.run(stored)[1..], ["{log_min_duration_statement=5}", "-> SELECT 1"]);
+    assert_eq!(
+        owner.run("select rolconfig from pg_roles where rolname = 'anna'")[1],
+        "{log_min_duration_statement=5}"
+    );
+    owner.run("alter role anna reset all");
+    assert_eq!(owner.run(stored)[1..], ["-> SELECT 0"]);
+}
+
 /// A view that reads itself is refused where it is written to, as where it is read.
 #[test]
 fn a_view_over_itself_is_not_followed_for_ever() {

@@ -344,11 +344,20 @@ impl Definer<'_> {
 
     /// `ALTER ROLE .. SET`, `ALTER DATABASE .. SET`: for the sessions of a role (0: of all), in a database (0: in any).
     ///
+    /// `RESET ALL` leaves settings that are `reserved` for superusers, unless a superuser asks.
+    ///
     /// # Errors
     /// `42704`, `42501`.
-    pub fn change_settings(&mut self, database: Oid, role: Oid, change: &SettingChange) -> SqlResult<()> {
+    pub fn change_settings(
+        &mut self,
+        database: Oid,
+        role: Oid,
+        change: &SettingChange,
+        reserved: fn(&str) -> bool,
+    ) -> SqlResult<()> {
+        let is_superuser = self.asker()?.is_some_and(|asker| asker.is_superuser);
         if role == 0 {
-            if !self.asker()?.is_some_and(|asker| asker.is_superuser) {
+            if !is_superuser {
                 let message = match database {
                     0 => "must be superuser to alter settings globally",
                     _ => "must be owner of the database",
@@ -369,7 +378,10 @@ impl Definer<'_> {
                 settings.push(format!("{name}={value}"));
             }
             SettingChange::Reset(name) => settings.retain(|setting| !is_of(setting, name)),
-            SettingChange::ResetAll => settings.clear(),
+            SettingChange::ResetAll => settings.retain(|setting| {
+                let name = setting.split('=').next().unwrap_or_default();
+                !is_superuser && reserved(name)
+            }),
         }
         store.put_settings(self.tables.transaction, database, role, &settings)?;
         if database == 0 && role != 0 {

@@ -4,6 +4,7 @@ use seawall_io::{OsRandom, Random};
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, oid, text_form};
 
 use super::super::Session;
+use super::super::settings::is_reserved;
 use crate::parse::statement::definition::{AlterRole, AlterSetting, CreateRole, RoleClauses, RoleName};
 use crate::password::{SALT_BYTES, Verifier};
 use crate::schema::define::requests::{NewRole, RoleOptions, SettingChange};
@@ -85,7 +86,7 @@ impl Session {
             self.settings.check_may_store(name)?;
         }
         let database = if alter.database.is_some() { crate::catalog::numbers::DATABASE } else { 0 };
-        self.with_definer(|definer| definer.change_settings(database, role, &alter.change))
+        self.with_definer(|definer| definer.change_settings(database, role, &alter.change, is_reserved))
     }
 }
 
