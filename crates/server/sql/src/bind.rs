@@ -3,7 +3,7 @@
 //! * `scope`: what a name of a column can mean. `from`, `select`, `set_operation`, `with`, `window`, `change`: clauses.
 //! * `expression`, `call`, `domain`: values. `types`, `coerce`, `candidates`: the rules of PostgreSQL's chapter on type conversion.
 //! * `function`: calls of functions that users have made. `materialized_view`: rows of materialized views.
-//! * `needed`: the privileges that the statement takes.
+//! * `needed`: the privileges that the statement takes. `kept_text`: what the text of a view has in the place of names.
 //! * `same`: whether two expressions compute the same.
 
 mod aggregate;
@@ -16,6 +16,7 @@ mod expression;
 mod from;
 mod function;
 mod hypothetical;
+mod kept_text;
 mod literal;
 mod materialized_view;
 mod needed;
@@ -71,8 +72,9 @@ pub(crate) struct Binder<'a> {
     pub(crate) used: Vec<(Oid, u64)>,
     /// The search path of the view whose text is being bound.
     search_path: Option<Vec<String>>,
-    /// Where the statement has `*`, and the columns that it stands for: as a view keeps it. `None`: nobody asks.
-    pub(crate) stars: Option<Vec<(u32, u32, String)>>,
+    /// What the text that a view keeps has in the place of parts of the statement: the columns that a `*` stands for, and numbers instead
+    /// of names. `None`: the text is not kept.
+    pub(crate) replaced: Option<Vec<(u32, u32, String)>>,
     /// Types of users that the statement names.
     pub(crate) used_types: Vec<Oid>,
     /// The owner of the view whose text is being bound.
@@ -119,7 +121,7 @@ impl<'a> Binder<'a> {
             depth: 0,
             used: Vec::new(),
             search_path: None,
-            stars: None,
+            replaced: None,
             used_types: Vec::new(),
             view_owner: None,
             needed: Vec::new(),

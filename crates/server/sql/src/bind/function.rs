@@ -300,7 +300,7 @@ impl Binder<'_> {
         let tables = std::mem::take(&mut self.common_tables);
         let path = self.search_path.take();
         let owner = self.view_owner.take();
-        let stars = self.stars.take();
+        let replaced = self.replaced.take();
         let types = std::mem::take(&mut self.used_types);
         let (pushed, pulled) =
             (std::mem::take(&mut self.pushed_locks), std::mem::take(&mut self.pulled_locks));
@@ -312,7 +312,7 @@ impl Binder<'_> {
         self.pushed_locks = pushed;
         self.pulled_locks = pulled;
         self.used_types = types;
-        self.stars = stars;
+        self.replaced = replaced;
         self.view_owner = owner;
         self.search_path = path;
         self.common_tables = tables;

@@ -35,6 +35,7 @@ impl Binder<'_> {
                 );
             }
         };
+        self.keep_labels(position, of, &datum)?;
         Ok(Expression { kind: ExpressionKind::Constant(datum), of, position })
     }
 

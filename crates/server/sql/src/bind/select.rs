@@ -124,7 +124,11 @@ impl Binder<'_> {
                 );
                 let text = crate::parse::Text::new(&text);
                 let query = crate::parse::query(&text)?;
-                let (relation, output) = self.deeper(|binder| binder.bind_query(&query, false))?;
+                // Its places are none of the statement.
+                let replaced = self.replaced.take();
+                let bound = self.deeper(|binder| binder.bind_query(&query, false));
+                self.replaced = replaced;
+                let (relation, output) = bound?;
                 self.around_rows(relation, output, around)
             }
             SetExpr::Insert(statement)

@@ -1,7 +1,7 @@
 //! Names of types in statements.
 
 use seawall_values::system::system;
-use seawall_values::user_types::of_stored_name;
+use seawall_values::user_types::{is_user_type, of_stored_name};
 use seawall_values::{Oid, SqlError, SqlResult, SqlState, TypeReference, oid};
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, IntervalFields, ObjectNamePart,
@@ -92,7 +92,11 @@ impl Binder<'_> {
                     .iter()
                     .find_map(ObjectNamePart::as_ident)
                     .and_then(|ident| self.text.position(ident.span.start));
-                self.named_type(&parts, modifiers).map_err(|error| error.at(position))
+                let of = self.named_type(&parts, modifiers).map_err(|error| error.at(position))?;
+                if is_user_type(of.oid) {
+                    self.keep_type(name, of.oid);
+                }
+                Ok(of)
             }
             other => self.named_type(&[other.to_string().to_lowercase()], &[]),
         }

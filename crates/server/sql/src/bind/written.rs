@@ -25,6 +25,13 @@ pub(crate) fn words(
     Ok(writer.out)
 }
 
+/// A constant.
+pub(super) fn literal(value: &Datum, of: TypeReference, settings: &Settings) -> SqlResult<String> {
+    let mut writer = Writer { columns: &[], settings, out: String::new() };
+    writer.constant(value, of)?;
+    Ok(writer.out)
+}
+
 /// The numbers of relations that an expression names, such as of sequences.
 pub(crate) fn relations(expression: &Expression) -> Vec<Oid> {
     let mut found = Vec::new();

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use sqlparser::tokenizer::Location;
 
+use super::lexer::Lexer;
+use super::token::TokenKind;
+
 /// One statement of a source that may have several. Positions count from the beginning of the source, as PostgreSQL's do.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
@@ -64,15 +67,51 @@ impl Text {
         replaced.trim().to_owned()
     }
 
+    /// Whether a name stands at a position.
+    pub(crate) fn has_name_at(&self, position: u32, name: &str) -> bool {
+        match self.lexer_at(position).and_then(|mut lexer| lexer.next().ok()?) {
+            Some(token) => match token.kind {
+                TokenKind::Word(word) => word == name.to_ascii_lowercase(),
+                TokenKind::Quoted(quoted) => quoted == name,
+                _ => false,
+            },
+            None => false,
+        }
+    }
+
+    /// The string at a position, or after the name of its type there: its position and length.
+    pub(crate) fn string_at(&self, position: u32) -> Option<(u32, u32)> {
+        let mut lexer = self.lexer_at(position)?;
+        loop {
+            let token = lexer.next().ok()??;
+            match token.kind {
+                TokenKind::String(_) => return Some((token.position, token.end_position - token.position)),
+                TokenKind::Word(_) | TokenKind::Quoted(_) | TokenKind::Character('.') => {}
+                _ => return None,
+            }
+        }
+    }
+
+    fn lexer_at(&self, position: u32) -> Option<Lexer<'_>> {
+        let offset = self.offset(position)?;
+        (offset < self.range.end).then(|| Lexer::new(&self.source, offset, self.range.end))
+    }
+
+    /// The byte at a position.
+    fn offset(&self, position: u32) -> Option<usize> {
+        let skipped = usize::try_from(position).ok()?.checked_sub(1)?;
+        Some(if self.is_ascii {
+            skipped.min(self.source.len())
+        } else {
+            self.source.char_indices().nth(skipped).map_or(self.source.len(), |(at, _)| at)
+        })
+    }
+
     /// The position of the first `what` at a place or after it.
     pub(crate) fn find_after(&self, location: Location, what: &str) -> Option<u32> {
         let position = self.position(location)?;
         let skipped = usize::try_from(position).ok()?.saturating_sub(1);
-        let offset = if self.is_ascii {
-            skipped.min(self.source.len())
-        } else {
-            self.source.char_indices().nth(skipped).map_or(self.source.len(), |(at, _)| at)
-        };
+        let offset = self.offset(position)?;
         let found = self.source[offset..].find(what)?;
         let between = self.source[offset..offset + found].chars().count();
         u32::try_from(skipped + between + 1).ok()

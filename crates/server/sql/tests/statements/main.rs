@@ -70,6 +70,7 @@ recorded! {
     pg_statistic,
     privileges,
     queries,
+    renamed,
     restricted,
     rows,
     samples,
@@ -279,6 +280,33 @@ fn a_role_resets_the_settings_that_it_may_set() {
     );
     owner.run("alter role anna reset all");
     assert_eq!(owner.run(stored)[1..], ["-> SELECT 0"]);
+}
+
+/// The text of a view has the names that its objects have now.
+#[test]
+fn a_view_shows_names_as_they_are_now() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    client.run("create type mood as enum ('sad', 'ok'); create table t (m mood, \"B c\" int)");
+    client.run("create view v as select *, 'sad'::mood as s from public.t where array[m] <> '{sad,ok}'");
+    client.run("create view w as select x.m from t as x, t");
+    let shown = |client: &mut client::Client, view: &str| {
+        client.run(&format!("select definition from pg_views where viewname = '{view}'"))[1].clone()
+    };
+    let expected = " select t.m, t.\"B c\", 'sad'::mood as s from t where array[m] <> '{sad,ok}'::mood[];";
+    assert_eq!(shown(&mut client, "v"), expected);
+    assert_eq!(shown(&mut client, "w"), " select x.m from t as x, t;");
+    client.run("alter table t rename to \"T\"; alter type mood rename value 'sad' to 'blue'");
+    client.run("create schema s; alter type mood set schema s");
+    let expected =
+        " select t.m, t.\"B c\", 'blue'::s.mood as s from \"T\" t where array[m] <> '{blue,ok}'::s.mood[];";
+    assert_eq!(shown(&mut client, "v"), expected);
+    assert_eq!(shown(&mut client, "w"), " select x.m from \"T\" as x, \"T\" t;");
+    assert_eq!(client.run("select count(*) from v, w")[1], "0");
+    // What it cannot follow is refused.
+    client.run("create table u (a int); create view named as table u");
+    let refused = "ERROR 0A000: RENAME of a table that a view uses is not supported";
+    assert_eq!(client.run("alter table u rename to x"), [refused]);
 }
 
 /// A view that reads itself is refused where it is written to, as where it is read.

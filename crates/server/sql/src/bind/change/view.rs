@@ -9,7 +9,7 @@ use seawall_values::{SqlError, SqlResult, SqlState};
 use sqlparser::ast::{GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor};
 
 use super::super::Binder;
-use super::super::expression::{folded, qualified};
+use super::super::expression::folded;
 use super::super::needed::Beneath;
 use super::super::scope::{Clause, Scope, ScopeColumn, ScopeTable};
 use super::{live_columns, number_of, positions_of};
@@ -284,11 +284,11 @@ impl Binder<'_> {
         if !only.joins.is_empty() {
             return Err(no_table());
         }
-        let (schema, plain) = qualified(name);
         let path = self.search_path.replace(view.search_path.clone());
-        let found = self.find_relation(schema.as_deref(), &plain);
+        let named = self.named(name);
         self.search_path = path;
-        let base = found?.ok_or_else(no_table)?;
+        let (_, plain, found) = named?;
+        let base = found.ok_or_else(no_table)?;
         let from = alias.as_ref().map_or(plain, |alias| folded(&alias.name));
         let renamed =
             alias.iter().flat_map(|alias| &alias.columns).map(|column| folded(&column.name)).collect();

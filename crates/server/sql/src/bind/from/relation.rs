@@ -22,19 +22,21 @@ impl Binder<'_> {
     ) -> SqlResult<FromItem> {
         let position = self.position(name);
         let (schema, plain) = qualified(name);
-        let shown = alias.map_or_else(|| plain.clone(), |alias| folded(&alias.name));
         if schema.is_none()
             && let Some((relation, columns)) = self.common_table(&plain, position)?
         {
+            let shown = alias.map_or_else(|| plain.clone(), |alias| folded(&alias.name));
             self.locks_of(&shown, Lockable::Other("a WITH query"))?;
             return self.aliased(relation, plain, None, columns, alias, None);
         }
-        let found = self.find_relation(schema.as_deref(), &plain)?;
+        let (schema, plain, found) = self.named(name)?;
+        let shown = alias.map_or_else(|| plain.clone(), |alias| folded(&alias.name));
         let Some(found) = found else {
             return Err(missing_relation(schema.as_deref(), &plain).at(position));
         };
+        self.keep_relation(name, &found, alias.is_some());
         let locks = self.locks_of(&shown, Lockable::Rows)?;
-        let item = match &found {
+        let mut item = match &found {
             Definition::Table(table) => {
                 self.check_materialized(table, &locks)?;
                 self.table(table, schema, alias)?
@@ -54,6 +56,12 @@ impl Binder<'_> {
                 .at(position));
             }
         };
+        if alias.is_none()
+            && let Some(first) = item.tables.first_mut()
+        {
+            // A kept text knows it by the name that it had.
+            first.name = plain;
+        }
         self.need_select(found);
         self.note_locked(item.tables.first().and_then(|table| table.row), &locks);
         Ok(item)
@@ -67,7 +75,7 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         // A definition may name it before.
-        if query.is_populated || self.stars.is_some() {
+        if query.is_populated || self.replaced.is_some() {
             return Ok(());
         }
         let message = format!("materialized view \"{}\" has not been populated", table.name);

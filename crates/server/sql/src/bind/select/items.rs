@@ -81,16 +81,12 @@ impl Binder<'_> {
 
     /// Notes what a `*` stands for, from where its table is named to the star itself.
     fn note_star(&mut self, start: Location, star: Location, columns: &[ScopeColumn]) {
-        if self.stars.is_none() || self.search_path.is_some() || columns.is_empty() {
+        if self.replaced.is_none() || self.search_path.is_some() || columns.is_empty() {
             return;
         }
         let (Some(start), Some(star)) = (self.text.position(start), self.text.position(star)) else { return };
         let names: Vec<String> = columns.iter().map(|column| self.written_name(column)).collect();
-        if let Some(stars) = &mut self.stars
-            && stars.iter().all(|(known, _, _)| *known != start)
-        {
-            stars.push((start, star - start + 1, names.join(", ")));
-        }
+        self.keep(start, star - start + 1, names.join(", "));
     }
 
     /// A column with its table, unless two tables share it.

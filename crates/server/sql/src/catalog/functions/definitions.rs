@@ -105,22 +105,21 @@ fn constraint(source: &mut dyn Source, call: &Call<'_>, style: Style) -> SqlResu
 }
 
 fn view(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
-    let found = relation_numbered(source, object(call, 0)?)?;
-    Ok(found.as_ref().and_then(definition_of).map_or(Datum::Null, Datum::text))
+    let Some(found) = relation_numbered(source, object(call, 0)?)? else { return Ok(Datum::Null) };
+    Ok(definition_of(source, &found)?.map_or(Datum::Null, Datum::text))
 }
 
 fn view_named(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
     let found = relation_of_name(source, text(call, 0)?)?;
-    Ok(definition_of(&found).map_or_else(|| Datum::text("Not a view"), Datum::text))
+    Ok(definition_of(source, &found)?.map_or_else(|| Datum::text("Not a view"), Datum::text))
 }
 
 /// The rule of a view is found from the number of the rule.
 fn rule(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
     let number = object(call, 0)?;
     let Some(view) = super::super::numbers::view_of_rule(number) else { return Ok(Datum::Null) };
-    let Some(query) = source.definition(view)?.as_ref().and_then(definition_of) else {
-        return Ok(Datum::Null);
-    };
+    let Some(found) = source.definition(view)? else { return Ok(Datum::Null) };
+    let Some(query) = definition_of(source, &found)? else { return Ok(Datum::Null) };
     let view = relation_text(source, view)?;
     Ok(Datum::text(format!("CREATE RULE \"_RETURN\" AS\n    ON SELECT TO {view} DO INSTEAD {query}")))
 }

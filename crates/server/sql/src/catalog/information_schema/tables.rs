@@ -64,7 +64,7 @@ pub(super) fn views(
         name(&names.database),
         name(names.namespace(found.namespace)),
         name(found.name),
-        text_or_null(definition_of(definition)),
+        text_or_null(definition_of(source, definition)?),
         Datum::text(check_option(definition)),
     ];
     row.extend(std::iter::repeat_n(yes_or_no(false), 5));

@@ -2,6 +2,7 @@
 
 use seawall_values::{Datum, SqlResult};
 
+use super::super::definition_text::view_query;
 use super::super::initial::{text_beside, value_of};
 use super::super::names::Names;
 use super::super::source::Source;
@@ -58,7 +59,7 @@ fn pg_tables(
 
 fn pg_views(
     definition: &Definition,
-    _source: &mut dyn Source,
+    source: &mut dyn Source,
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
@@ -70,14 +71,14 @@ fn pg_views(
         name(names.namespace(found.namespace)),
         name(found.name),
         name(&names.role(found.owner)),
-        text_or_null(definition_of(definition)),
+        text_or_null(definition_of(source, definition)?),
     ]);
     Ok(())
 }
 
 fn pg_matviews(
     definition: &Definition,
-    _source: &mut dyn Source,
+    source: &mut dyn Source,
     names: &Names,
     rows: &mut Rows,
 ) -> SqlResult<()> {
@@ -90,21 +91,28 @@ fn pg_matviews(
         Datum::Null,
         Datum::Bool(!table.indexes.is_empty()),
         Datum::Bool(query.is_populated),
-        text_or_null(definition_of(definition)),
+        text_or_null(definition_of(source, definition)?),
     ]);
     Ok(())
 }
 
 /// The query of a view, as `pg_get_viewdef` shows it.
-pub(in super::super) fn definition_of(definition: &Definition) -> Option<String> {
+pub(in super::super) fn definition_of(
+    source: &mut dyn Source,
+    definition: &Definition,
+) -> SqlResult<Option<String>> {
     match definition {
-        Definition::View(view) => Some(shown(&view.query)),
-        Definition::Table(table) => table.query.as_ref().map(|query| shown(&query.text)),
-        Definition::System(_) => text_beside("pg_class", oid_of(definition), "_view"),
-        Definition::Sequence(_) | Definition::Index(..) => None,
+        Definition::View(view) => shown(source, &view.query).map(Some),
+        Definition::Table(table) => match &table.query {
+            Some(query) => shown(source, &query.text).map(Some),
+            None => Ok(None),
+        },
+        Definition::System(_) => Ok(text_beside("pg_class", oid_of(definition), "_view")),
+        Definition::Sequence(_) | Definition::Index(..) => Ok(None),
     }
 }
 
-fn shown(query: &str) -> String {
-    format!(" {};", query.trim().trim_end_matches(';'))
+fn shown(source: &mut dyn Source, query: &str) -> SqlResult<String> {
+    let query = view_query(source, query)?;
+    Ok(format!(" {};", query.trim().trim_end_matches(';')))
 }

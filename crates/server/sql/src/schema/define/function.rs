@@ -83,7 +83,8 @@ impl Definer<'_> {
     /// # Errors
     /// `42501`, `42723`.
     pub fn rename_function(&mut self, oid: Oid, to: &str) -> SqlResult<()> {
-        self.change_function(oid, |old| Function { name: to.to_owned(), ..old.clone() })
+        self.check_no_view(oid, "function", "RENAME", |_| false)?;
+        self.change_function(oid, |old| Ok(Function { name: to.to_owned(), ..old.clone() }))
     }
 
     /// `ALTER FUNCTION .. SET SCHEMA`.
@@ -92,7 +93,8 @@ impl Definer<'_> {
     /// `42501`, `3F000`, `42723`.
     pub fn move_function(&mut self, oid: Oid, schema: &str) -> SqlResult<()> {
         let namespace = self.namespace_of_new(Some(schema), false)?;
-        self.change_function(oid, |old| Function { namespace, ..old.clone() })
+        self.check_no_view(oid, "function", "SET SCHEMA", |_| false)?;
+        self.change_function(oid, |old| Ok(Function { namespace, ..old.clone() }))
     }
 
     /// `ALTER FUNCTION .. OWNER TO`.
@@ -106,7 +108,7 @@ impl Definer<'_> {
             self.require_owner_of_function(&found)?;
             self.give_access(oid, PG_PROC, found.owner, owner)?;
         }
-        self.change_function(oid, |old| Function { owner, ..old.clone() })
+        self.change_function(oid, |old| Ok(Function { owner, ..old.clone() }))
     }
 
     pub(super) fn give_function_numbered(&mut self, oid: Oid, from: Oid, to: Oid) -> SqlResult<()> {
@@ -117,14 +119,22 @@ impl Definer<'_> {
         store.put_function(self.tables.transaction, &changed, Some(&old))
     }
 
-    fn change_function(&mut self, oid: Oid, change: impl FnOnce(&Function) -> Function) -> SqlResult<()> {
+    /// `ALTER FUNCTION`: puts what `change` makes of a function into its place.
+    ///
+    /// # Errors
+    /// `42501`, `42883`, and those of `change`.
+    pub fn change_function(
+        &mut self,
+        oid: Oid,
+        change: impl FnOnce(&Function) -> SqlResult<Function>,
+    ) -> SqlResult<()> {
         let store = self.tables.store;
         let Some(old) = store.function_to_change(self.tables.transaction, oid)? else {
             let message = format!("function with OID {oid} does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
         };
         self.require_owner_of_function(&old)?;
-        store.put_function(self.tables.transaction, &change(&old), Some(&old))
+        store.put_function(self.tables.transaction, &change(&old)?, Some(&old))
     }
 
     pub(super) fn require_owner_of_function(&mut self, function: &Function) -> SqlResult<()> {

@@ -32,7 +32,7 @@ impl Definer<'_> {
         let definition = self.own_relation(oid)?;
         let (store, namespace) = (self.tables.store, heading(&definition).namespace);
         self.is_taken(namespace, to, false)?;
-        self.check_no_view(&definition, "RENAME")?;
+        self.check_views_follow(oid, kind_of(&definition).word(), "RENAME")?;
         let name = to.to_owned();
         match definition {
             Definition::Table(old) => self.put_changed(Table { name, ..Table::clone(&old) }, &old).map(drop),
@@ -58,14 +58,33 @@ impl Definer<'_> {
         }
     }
 
-    /// The queries of views name relations.
-    fn check_no_view(&mut self, definition: &Definition, command: &str) -> SqlResult<()> {
+    /// The texts of views have the numbers of relations and types; `0A000` for one that names this one in another way.
+    pub(super) fn check_views_follow(&mut self, of: Oid, what: &str, command: &str) -> SqlResult<()> {
+        let number = format!("pg_catalog.\"{of}\"");
+        self.check_no_view(of, what, command, |text| text.contains(&number))
+    }
+
+    /// `0A000` if a view uses an object whose text does not follow its change.
+    pub(super) fn check_no_view(
+        &mut self,
+        of: Oid,
+        what: &str,
+        command: &str,
+        follows: impl Fn(&str) -> bool,
+    ) -> SqlResult<()> {
         let store = self.tables.store;
-        for dependent in store.dependents(self.tables.transaction, crate::catalog::oid_of(definition))? {
-            if let Some(Definition::View(view)) = store.definition(self.tables.transaction, dependent.oid)? {
-                let what = kind_of(definition).word();
+        for dependent in store.dependents(self.tables.transaction, of)? {
+            let (kind, name, text) = match store.definition(self.tables.transaction, dependent.oid)? {
+                Some(Definition::View(view)) => ("View", view.name.clone(), view.query.clone()),
+                Some(Definition::Table(table)) => match &table.query {
+                    Some(query) => ("Materialized view", table.name.clone(), query.text.clone()),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            if !follows(&text) {
                 return Err(SqlError::unsupported(format!("{command} of a {what} that a view uses"))
-                    .with_detail(format!("View \"{}\" uses it.", view.name)));
+                    .with_detail(format!("{kind} \"{name}\" uses it.")));
             }
         }
         Ok(())
@@ -85,7 +104,7 @@ impl Definer<'_> {
             let message = format!("column \"{to}\" of relation \"{}\" already exists", old.name);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
         }
-        self.check_no_view(&definition, "RENAME")?;
+        self.check_no_view(oid, kind_of(&definition).word(), "RENAME", |_| false)?;
         let mut view = View::clone(old);
         to.clone_into(&mut view.columns[position].0);
         self.tables.store.put_view(self.tables.transaction, view, Some(old))
@@ -115,7 +134,7 @@ impl Definer<'_> {
             let message = format!("relation \"{name}\" already exists in schema \"{schema}\"");
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
         }
-        self.check_no_view(&definition, "SET SCHEMA")?;
+        self.check_views_follow(oid, kind_of(&definition).word(), "SET SCHEMA")?;
         match definition {
             Definition::Table(old) => {
                 for sequence in self.sequences_of(old.oid)? {

@@ -100,6 +100,7 @@ impl Definer<'_> {
     /// `42704`, `42501`, `42710`.
     pub fn rename_type(&mut self, name: &RelationName, to: &str) -> SqlResult<()> {
         let old = self.type_to_change(name)?;
+        self.check_views_follow(old.oid, "type", "RENAME")?;
         let changed = UserType { name: to.to_owned(), ..old.clone() };
         self.tables.store.put_user_type(self.tables.transaction, &changed, Some(&old))
     }
@@ -110,6 +111,7 @@ impl Definer<'_> {
     /// `42704`, `42501`, `3F000`, `42710`.
     pub fn move_type(&mut self, name: &RelationName, schema: &str) -> SqlResult<()> {
         let old = self.type_to_change(name)?;
+        self.check_views_follow(old.oid, "type", "SET SCHEMA")?;
         let namespace = self.namespace_of_new(Some(schema), false)?;
         let changed = UserType { namespace, ..old.clone() };
         self.tables.store.put_user_type(self.tables.transaction, &changed, Some(&old))

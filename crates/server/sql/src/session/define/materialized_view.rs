@@ -18,13 +18,13 @@ impl Session {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a view is made of a query"));
         };
         self.begin_statement()?;
-        let (bound, needed, stars, used) = self.bind_with(&create.text, &[], |binder| {
+        let (bound, needed, replaced, used) = self.bind_with(&create.text, &[], |binder| {
             binder.has_parameters = false;
-            binder.stars = Some(Vec::new());
+            binder.replaced = Some(Vec::new());
             let bound = binder.query(query)?;
             let mut used = std::mem::take(&mut binder.used_types);
             used.extend(binder.take_called());
-            Ok((bound, binder.take_needed(), binder.stars.take().unwrap_or_default(), used))
+            Ok((bound, binder.take_needed(), binder.replaced.take().unwrap_or_default(), used))
         })?;
         self.check_privileges(&needed)?;
         if create.columns.len() > bound.output.len() {
@@ -38,8 +38,8 @@ impl Session {
         let columns = bound.output.iter().enumerate().map(named).collect();
         let namespace = self.namespace_of_new(&create.name, false)?;
         let query = MaterializedQuery {
-            // Columns that tables get later are not the view's.
-            text: create.text.with_replaced(stars),
+            // Columns that tables get later are not the view's, nor are other objects that get the names of its own.
+            text: create.text.with_replaced(replaced),
             search_path: self.names_of_path()?,
             is_populated: create.with_data,
         };

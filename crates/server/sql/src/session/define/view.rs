@@ -14,13 +14,13 @@ impl Session {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a view is made of a query"));
         };
         self.begin_statement()?;
-        let (bound, needed, stars, types, functions) = self.bind_with(&create.text, &[], |binder| {
+        let (bound, needed, replaced, types, functions) = self.bind_with(&create.text, &[], |binder| {
             binder.has_parameters = false;
-            binder.stars = Some(Vec::new());
+            binder.replaced = Some(Vec::new());
             let bound = binder.query(query)?;
             let types = std::mem::take(&mut binder.used_types);
-            let (functions, stars) = (binder.take_called(), binder.stars.take().unwrap_or_default());
-            Ok((bound, binder.take_needed(), stars, types, functions))
+            let (functions, replaced) = (binder.take_called(), binder.replaced.take().unwrap_or_default());
+            Ok((bound, binder.take_needed(), replaced, types, functions))
         })?;
         let mut uses = uses(&needed);
         uses.extend(types.into_iter().chain(functions).map(|of| (of, 0)));
@@ -40,8 +40,8 @@ impl Session {
             namespace,
             or_replace: create.or_replace,
             columns: output.into_iter().map(|column| (column.name, column.of)).collect(),
-            // Columns that tables get later are not the view's.
-            query: create.text.with_replaced(stars),
+            // Columns that tables get later are not the view's, nor are other objects that get the names of its own.
+            query: create.text.with_replaced(replaced),
             search_path,
             uses,
             options: create.options.clone(),
