@@ -5,6 +5,7 @@
 mod columns;
 mod constraints;
 mod privileges;
+mod routines;
 mod tables;
 mod type_shape;
 
@@ -28,6 +29,8 @@ pub(super) const TABLE: Table = &[
     ("columns", Live::Each { make: columns::columns, numbers: &[], names: &[2], has_system: true }),
     ("sequences", Live::Each { make: tables::sequences, numbers: &[], names: &[2], has_system: false }),
     ("schemata", Live::Once(tables::schemata)),
+    ("routines", Live::Once(routines::routines)),
+    ("parameters", Live::Once(routines::parameters)),
     ("table_constraints", each_of_table(constraints::table_constraints, &[5])),
     ("key_column_usage", each_of_table(constraints::key_column_usage, &[5])),
     ("constraint_column_usage", each_of_table(constraints::constraint_column_usage, &[])),

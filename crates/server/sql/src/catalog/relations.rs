@@ -109,6 +109,11 @@ pub(super) fn by_name(name: &str) -> Option<Arc<SystemRelation>> {
     [PG_CATALOG, information_schema(), SEAWALL].into_iter().find_map(|schema| relation_named(schema, name))
 }
 
+/// The names of the columns of a relation.
+pub(super) fn columns_of(relation: &str) -> Vec<&'static str> {
+    by_name(relation).map_or_else(Vec::new, |known| known.columns.iter().map(|(name, _)| *name).collect())
+}
+
 /// The position of a column of a relation.
 pub(super) fn column_position(relation: &str, column: &str) -> Option<usize> {
     by_name(relation)?.columns.iter().position(|(name, _)| *name == column)

@@ -352,6 +352,14 @@ pub trait Source {
         Ok(Vec::new())
     }
 
+    /// The objects, and columns of them from 1, that an object depends on.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn dependencies(&mut self, _object: Oid) -> SqlResult<Vec<(Oid, u16)>> {
+        Ok(Vec::new())
+    }
+
     /// All roles but those whose names begin with `pg_`.
     ///
     /// # Errors

@@ -72,6 +72,7 @@ recorded! {
     queries,
     renamed,
     restricted,
+    routines,
     rows,
     samples,
     search_cycle,

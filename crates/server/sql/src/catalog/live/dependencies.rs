@@ -1,20 +1,21 @@
 //! `pg_depend`, `pg_rewrite`, `pg_description`, `pg_shdescription`.
 //!
-//! Of dependencies, those are listed that clients look for: what belongs to a table and goes with it.
+//! Of dependencies, those are listed that clients look for: what belongs to a table and goes with it, and what views and functions need.
 
+use seawall_values::user_types::is_user_type;
 use seawall_values::{Datum, Oid, SqlResult};
 
 use super::super::names::Names;
 use super::super::numbers::{
-    PG_ATTRDEF, PG_AUTHID, PG_CATALOG, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_REWRITE,
-    PG_TYPE, column_default, column_number, row_array_type, row_type, rule,
+    PG_ATTRDEF, PG_AUTHID, PG_CATALOG, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_PROC,
+    PG_REWRITE, PG_TYPE, column_default, column_number, relation_of_type, row_array_type, row_type, rule,
 };
 use super::super::source::Source;
 use super::{Live, Rows, Table, name};
 use crate::schema::{Column, ConstraintKind, Definition, IndexedValue, Sequence, Table as Defined};
 
 pub(super) const TABLE: Table = &[
-    ("pg_depend", Live::Each { make: pg_depend, numbers: &[], names: &[], has_system: false }),
+    ("pg_depend", Live::Both { each: pg_depend, numbers: &[], once: of_functions }),
     ("pg_rewrite", Live::Each { make: pg_rewrite, numbers: &[2], names: &[], has_system: false }),
     ("pg_description", Live::Once(|source, _, rows| comments(source, rows, false))),
     ("pg_shdescription", Live::Once(|source, _, rows| comments(source, rows, true))),
@@ -54,6 +55,7 @@ fn pg_depend(
         Definition::View(view) => {
             of_relation(view.oid, view.namespace, true, rows);
             rows.push_back(dependency((PG_REWRITE, rule(view.oid), 0), (PG_CLASS, view.oid, 0), b'i'));
+            of_query(source, view.oid, rows)?;
         }
         Definition::Sequence(sequence) => {
             of_relation(sequence.oid, sequence.namespace, false, rows);
@@ -64,6 +66,35 @@ fn pg_depend(
             }
         }
         Definition::Index(..) | Definition::System(_) => {}
+    }
+    Ok(())
+}
+
+/// What the query of a view names.
+fn of_query(source: &mut dyn Source, view: Oid, rows: &mut Rows) -> SqlResult<()> {
+    for (on, column) in source.dependencies(view)? {
+        let class = if is_user_type(on) {
+            PG_TYPE
+        } else if source.function(on)?.is_some() {
+            PG_PROC
+        } else {
+            PG_CLASS
+        };
+        let column = i16::try_from(column).unwrap_or(i16::MAX);
+        rows.push_back(dependency((PG_REWRITE, rule(view), 0), (class, on, column), b'n'));
+    }
+    Ok(())
+}
+
+/// Functions of users need their schemas, and the types of their parameters and results.
+fn of_functions(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    for function in source.functions()? {
+        let object = (PG_PROC, function.oid, 0);
+        rows.push_back(dependency(object, (PG_NAMESPACE, function.namespace, 0), b'n'));
+        let types = function.parameters.iter().map(|parameter| parameter.of).chain([function.result]);
+        for of in types.filter(|of| is_user_type(*of) || relation_of_type(*of).is_some()) {
+            rows.push_back(dependency(object, (PG_TYPE, of, 0), b'n'));
+        }
     }
     Ok(())
 }

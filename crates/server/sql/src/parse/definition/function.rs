@@ -5,8 +5,8 @@ use sqlparser::ast::DataType;
 
 use super::super::reader::Reader;
 use super::super::statement::definition::{
-    AlterFunction, CreateFunction, Definition, FunctionAction, FunctionBody, FunctionLanguage, RoutineName,
-    WrittenParameter, WrittenResult,
+    AlterFunction, CreateFunction, Definition, FunctionAction, FunctionBody, FunctionLanguage,
+    FunctionProperties, RoutineName, WrittenParameter, WrittenResult,
 };
 use super::role_name;
 
@@ -39,12 +39,7 @@ pub(super) fn create(reader: &mut Reader<'_>, or_replace: bool) -> SqlResult<Def
         parameters,
         result,
         language: None,
-        volatility: None,
-        is_strict: None,
-        is_leakproof: None,
-        parallel: None,
-        cost: None,
-        rows: None,
+        properties: FunctionProperties::default(),
         body: None,
     };
     while option(reader, &mut create)? {}
@@ -131,16 +126,27 @@ fn option(reader: &mut Reader<'_>, create: &mut CreateFunction) -> SqlResult<boo
         }
         let literal = reader.text_since(start);
         set(&mut create.body, FunctionBody::of(text, literal.statement(), position), place)?;
-    } else if let Some(word) = reader.take_one_of(&["immutable", "stable", "volatile"]) {
-        set(&mut create.volatility, word.as_bytes()[0], place)?;
+    } else if reader.is_word("return") || reader.is_words(&["begin", "atomic"]) {
+        return Err(SqlError::unsupported("a function whose body is not a text"));
+    } else {
+        return property(reader, &mut create.properties);
+    }
+    Ok(true)
+}
+
+/// One property; `false`: there is none.
+fn property(reader: &mut Reader<'_>, properties: &mut FunctionProperties) -> SqlResult<bool> {
+    let place = reader.position();
+    if let Some(word) = reader.take_one_of(&["immutable", "stable", "volatile"]) {
+        set(&mut properties.volatility, word.as_bytes()[0], place)?;
     } else if reader.take_word("strict") || reader.take(&["returns", "null", "on", "null", "input"]) {
-        set(&mut create.is_strict, true, place)?;
+        set(&mut properties.is_strict, true, place)?;
     } else if reader.take(&["called", "on", "null", "input"]) {
-        set(&mut create.is_strict, false, place)?;
+        set(&mut properties.is_strict, false, place)?;
     } else if reader.take(&["not", "leakproof"]) {
-        set(&mut create.is_leakproof, false, place)?;
+        set(&mut properties.is_leakproof, false, place)?;
     } else if reader.take_word("leakproof") {
-        set(&mut create.is_leakproof, true, place)?;
+        set(&mut properties.is_leakproof, true, place)?;
     } else if reader.take_word("parallel") {
         let word = reader.label()?;
         let parallel = match word.as_str() {
@@ -152,20 +158,18 @@ fn option(reader: &mut Reader<'_>, create: &mut CreateFunction) -> SqlResult<boo
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             }
         };
-        set(&mut create.parallel, parallel, place)?;
+        set(&mut properties.parallel, parallel, place)?;
     } else if reader.take_word("cost") {
         let cost = positive(reader, "COST must be positive")?;
-        set(&mut create.cost, cost, place)?;
+        set(&mut properties.cost, cost, place)?;
     } else if reader.take_word("rows") {
         let rows = positive(reader, "ROWS must be positive")?;
-        set(&mut create.rows, rows, place)?;
+        set(&mut properties.rows, rows, place)?;
     } else if reader.take(&["external", "security"]) || reader.take_word("security") {
         if reader.take_word("definer") {
             return Err(SqlError::unsupported("SECURITY DEFINER"));
         }
         reader.expect_word("invoker")?;
-    } else if reader.is_word("return") || reader.is_words(&["begin", "atomic"]) {
-        return Err(SqlError::unsupported("a function whose body is not a text"));
     } else {
         const OTHERS: [&str; 4] = ["transform", "window", "support", "set"];
         if let Some(word) = OTHERS.iter().find(|word| reader.is_word(word)) {
@@ -194,7 +198,13 @@ pub(super) fn alter(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     } else if reader.take(&["set", "schema"]) {
         FunctionAction::SetSchema(reader.name()?)
     } else {
-        return Err(SqlError::unsupported("ALTER FUNCTION of its properties"));
+        let mut properties = FunctionProperties::default();
+        if !property(reader, &mut properties)? {
+            return Err(reader.error());
+        }
+        while property(reader, &mut properties)? {}
+        reader.take_word("restrict");
+        FunctionAction::SetProperties(properties)
     };
     Ok(Definition::AlterFunction(AlterFunction { function, action }))
 }

@@ -164,6 +164,13 @@ pub(crate) struct CreateFunction {
     pub(crate) parameters: Vec<WrittenParameter>,
     pub(crate) result: Option<WrittenResult>,
     pub(crate) language: Option<FunctionLanguage>,
+    pub(crate) properties: FunctionProperties,
+    pub(crate) body: Option<FunctionBody>,
+}
+
+/// What is said of a function besides what it computes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct FunctionProperties {
     /// As `provolatile`.
     pub(crate) volatility: Option<u8>,
     pub(crate) is_strict: Option<bool>,
@@ -172,7 +179,6 @@ pub(crate) struct CreateFunction {
     pub(crate) parallel: Option<u8>,
     pub(crate) cost: Option<f64>,
     pub(crate) rows: Option<f64>,
-    pub(crate) body: Option<FunctionBody>,
 }
 
 /// A parameter as it was written.
@@ -240,6 +246,7 @@ pub(crate) enum FunctionAction {
     Rename(String),
     SetSchema(String),
     SetOwner(RoleName),
+    SetProperties(FunctionProperties),
 }
 
 /// A kind of object of which there are at most those of the system.

@@ -128,6 +128,10 @@ impl Source for StoreSource<'_> {
         self.store.functions_named(self.transaction, namespace, name)
     }
 
+    fn dependencies(&mut self, object: Oid) -> SqlResult<Vec<(Oid, u16)>> {
+        self.store.dependencies(self.transaction, object)
+    }
+
     fn namespaces(&mut self) -> SqlResult<Vec<Namespace>> {
         self.store.namespaces(self.transaction)
     }

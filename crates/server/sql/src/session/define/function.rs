@@ -11,7 +11,8 @@ use crate::bind::types::{is_composite, is_polymorphic, type_name};
 use crate::bind::{Clause, element_type};
 use crate::parse::Text;
 use crate::parse::statement::definition::{
-    AlterFunction, CreateFunction, FunctionAction, FunctionLanguage, RoutineName, WrittenParameter,
+    AlterFunction, CreateFunction, FunctionAction, FunctionLanguage, FunctionProperties, RoutineName,
+    WrittenParameter,
 };
 use crate::schema::function::{Function, FunctionParameter};
 
@@ -30,10 +31,6 @@ impl Session {
         let parameters = self.function_parameters(text, create)?;
         let (result, returns_set) = self.function_result(text, create, &parameters)?;
         let body = create.body.as_ref().ok_or_else(|| invalid("no function body specified"))?;
-        if create.rows.is_some() && !returns_set {
-            let message = "ROWS is not applicable when function does not return a set";
-            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-        }
         let function = Function {
             oid: 0,
             name: create.name.name.clone(),
@@ -42,14 +39,16 @@ impl Session {
             parameters,
             result,
             returns_set,
-            volatility: create.volatility.unwrap_or(b'v'),
-            is_strict: create.is_strict == Some(true),
-            is_leakproof: create.is_leakproof == Some(true),
-            parallel: create.parallel.unwrap_or(b'u'),
-            cost: create.cost.unwrap_or(100.0),
-            rows: create.rows.unwrap_or(if returns_set { 1000.0 } else { 0.0 }),
+            volatility: b'v',
+            is_strict: false,
+            is_leakproof: false,
+            parallel: b'u',
+            cost: 100.0,
+            rows: if returns_set { 1000.0 } else { 0.0 },
             body: body.text.clone(),
         };
+        self.check_leakproof(&create.properties)?;
+        let function = with_properties(&function, &create.properties)?;
         check_types(&function)?;
         self.check_body(&function).map_err(|mut error| {
             let placed = |position: u32| body.offset.map(|offset| offset.saturating_add(position));
@@ -196,7 +195,22 @@ impl Session {
             FunctionAction::SetSchema(schema) => {
                 self.with_definer(|definer| definer.move_function(function.oid, schema))
             }
+            FunctionAction::SetProperties(properties) => {
+                self.check_leakproof(properties)?;
+                self.with_definer(|definer| {
+                    definer.change_function(function.oid, |old| with_properties(old, properties))
+                })
+            }
         }
+    }
+
+    /// `42501` if a function is to be taken for one that tells nothing of its arguments, on the word of who is no superuser.
+    fn check_leakproof(&self, properties: &FunctionProperties) -> SqlResult<()> {
+        if properties.is_leakproof != Some(true) || self.asker.is_superuser {
+            return Ok(());
+        }
+        let message = "only superuser can define a leakproof function";
+        Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
     }
 
     /// The function of a user with a name, and with these arguments if they are said.
@@ -247,6 +261,23 @@ impl Session {
         };
         Ok(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
     }
+}
+
+/// A function with other properties.
+fn with_properties(function: &Function, properties: &FunctionProperties) -> SqlResult<Function> {
+    if properties.rows.is_some() && !function.returns_set {
+        let message = "ROWS is not applicable when function does not return a set";
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    Ok(Function {
+        volatility: properties.volatility.unwrap_or(function.volatility),
+        is_strict: properties.is_strict.unwrap_or(function.is_strict),
+        is_leakproof: properties.is_leakproof.unwrap_or(function.is_leakproof),
+        parallel: properties.parallel.unwrap_or(function.parallel),
+        cost: properties.cost.unwrap_or(function.cost),
+        rows: properties.rows.unwrap_or(function.rows),
+        ..function.clone()
+    })
 }
 
 /// Only SQL is run here.
