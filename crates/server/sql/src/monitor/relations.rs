@@ -24,8 +24,8 @@ pub(crate) struct RelationCounters {
     pub(crate) inserted: AtomicU64,
     pub(crate) updated: AtomicU64,
     pub(crate) deleted: AtomicU64,
-    /// Rows changed in any way since the last `ANALYZE`, or the start of the server.
-    pub(crate) changed: AtomicU64,
+    /// Of all rows changed, those that an `ANALYZE` has seen.
+    changes_seen: AtomicU64,
     /// By whom it was asked for.
     pub(crate) analyzed: Analyzed,
     /// Without being asked for.
@@ -53,6 +53,17 @@ impl Analyzed {
 }
 
 impl RelationCounters {
+    /// Rows changed in any way since the last `ANALYZE`, or the start of the server.
+    pub(crate) fn changed(&self) -> u64 {
+        self.changes().saturating_sub(self.changes_seen.load(Ordering::Relaxed))
+    }
+
+    /// Rows changed in any way since the start of the server.
+    pub(crate) fn changes(&self) -> u64 {
+        let counters = [&self.inserted, &self.updated, &self.deleted];
+        counters.into_iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
+    }
+
     pub(crate) fn note_scan(&self, rows: u64) {
         self.scans.fetch_add(1, Ordering::Relaxed);
         self.rows_read.fetch_add(rows, Ordering::Relaxed);
@@ -60,24 +71,20 @@ impl RelationCounters {
 
     pub(crate) fn note_insert(&self) {
         self.inserted.fetch_add(1, Ordering::Relaxed);
-        self.changed.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn note_update(&self) {
         self.updated.fetch_add(1, Ordering::Relaxed);
-        self.changed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An `ANALYZE` has seen so many changes.
-    pub(crate) fn note_analyze(&self, changed: u64, at: i64, is_automatic: bool) {
-        let left = |now: u64| Some(now.saturating_sub(changed));
-        self.changed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).unwrap_or_default();
+    /// An `ANALYZE` has seen so many of all changes.
+    pub(crate) fn note_analyze(&self, changes: u64, at: i64, is_automatic: bool) {
+        self.changes_seen.fetch_max(changes, Ordering::Relaxed);
         if is_automatic { &self.automatically_analyzed } else { &self.analyzed }.note(at);
     }
 
     pub(crate) fn note_delete(&self) {
         self.deleted.fetch_add(1, Ordering::Relaxed);
-        self.changed.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -147,7 +154,7 @@ impl RelationRegistry {
             inserted: read(&known.inserted),
             updated: read(&known.updated),
             deleted: read(&known.deleted),
-            changed: read(&known.changed),
+            changed: known.changed(),
             analyzes,
             automatic_analyzes,
             analyzed_at,
@@ -158,7 +165,7 @@ impl RelationRegistry {
     /// Tables of which more than so many rows have changed since their last `ANALYZE`, and how many; those with the most first.
     pub(crate) fn changed_by(&self, threshold: u64) -> Vec<(Oid, u64)> {
         let known = self.known.read();
-        let changed = known.iter().map(|(oid, known)| (*oid, known.changed.load(Ordering::Relaxed)));
+        let changed = known.iter().map(|(oid, known)| (*oid, known.changed()));
         let mut changed: Vec<_> = changed.filter(|(_, changed)| *changed > threshold).collect();
         changed.sort_by_key(|(oid, changed)| (std::cmp::Reverse(*changed), *oid));
         changed

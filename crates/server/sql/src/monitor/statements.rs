@@ -1,21 +1,28 @@
 //! Calls and times of statements, by their text without constants: what `pg_stat_statements` shows.
 //!
 //! There are `STATEMENTS_MAX` entries at most. Where one more is to be made, those with the fewest calls are forgotten.
+//!
+//! ```text
+//!   session --> shard (read) --> entry --> its stripe      sessions that run the same statement seldom wait for each other
+//!   reader  --> shard (read) --> entry --> sum of stripes
+//! ```
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use seawall_values::Oid;
 
 use crate::parse::Fingerprint;
 
-/// Statements that are kept, at most: with their texts, 15 MiB.
+/// Statements that are kept, at most: with their texts, 20 MiB.
 const STATEMENTS_MAX: usize = 5_000;
-/// Statements of different texts seldom wait for each other.
+/// New statements of different texts seldom wait for each other.
 const SHARDS: usize = 16;
+/// Sessions count in different memory, if their numbers differ by less.
+const STRIPES: usize = 4;
 /// Of a shard that is full, this part is forgotten.
 const FORGOTTEN_PART: usize = 20;
 
@@ -56,6 +63,22 @@ impl Times {
         self.squares += (milliseconds - before) * (milliseconds - self.mean);
     }
 
+    /// Both together, by Chan et al. ("Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+    #[expect(clippy::cast_precision_loss, reason = "more calls than 2^53 are not counted")]
+    fn merge(&mut self, other: &Times) {
+        if other.count == 0 {
+            return;
+        }
+        let (own, others) = (self.count as f64, other.count as f64);
+        let distance = other.mean - self.mean;
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.total += other.total;
+        self.mean += distance * others / (own + others);
+        self.squares += other.squares + distance * distance * own * others / (own + others);
+    }
+
     /// The standard deviation.
     #[expect(clippy::cast_precision_loss, reason = "more calls than 2^53 are not counted")]
     pub(crate) fn deviation(&self) -> f64 {
@@ -75,7 +98,68 @@ pub(crate) struct StatementTotals {
     pub(crate) log_bytes: u64,
 }
 
-type Shard = Mutex<FxHashMap<(Oid, i64), StatementTotals>>;
+impl StatementTotals {
+    fn add(&mut self, run: &StatementRun) {
+        if let Some(plan) = run.plan {
+            self.plan.add(plan);
+        }
+        self.execute.add(run.execute);
+        self.rows += run.rows;
+        self.log_bytes += run.log_bytes;
+    }
+
+    fn merge(&mut self, other: &StatementTotals) {
+        self.plan.merge(&other.plan);
+        self.execute.merge(&other.execute);
+        self.rows += other.rows;
+        self.log_bytes += other.log_bytes;
+    }
+}
+
+/// What some sessions have counted, in cache lines of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Stripe(Mutex<StatementTotals>);
+
+/// One statement of one role, as sessions count it.
+#[derive(Debug)]
+struct Entry {
+    stripes: [Stripe; STRIPES],
+}
+
+impl Entry {
+    fn new(user: Oid, statement: &Fingerprint) -> Entry {
+        let none = || StatementTotals {
+            user,
+            id: statement.id,
+            text: Arc::clone(&statement.text),
+            plan: Times::default(),
+            execute: Times::default(),
+            rows: 0,
+            log_bytes: 0,
+        };
+        Entry { stripes: std::array::from_fn(|_| Stripe(Mutex::new(none()))) }
+    }
+
+    fn note(&self, session: i32, run: &StatementRun) {
+        let stripe = usize::from(session.to_le_bytes()[0]) % STRIPES;
+        self.stripes[stripe].0.lock().add(run);
+    }
+
+    fn totals(&self) -> StatementTotals {
+        let [first, rest @ ..] = &self.stripes;
+        let mut totals = first.0.lock().clone();
+        rest.iter().for_each(|stripe| totals.merge(&stripe.0.lock()));
+        totals
+    }
+
+    fn calls(&self) -> u64 {
+        self.stripes.iter().map(|stripe| stripe.0.lock().execute.count).sum()
+    }
+}
+
+type Entries = FxHashMap<(Oid, i64), Entry>;
+type Shard = RwLock<Entries>;
 
 /// All statements.
 #[derive(Debug)]
@@ -91,7 +175,7 @@ pub(crate) struct StatementRegistry {
 impl Default for StatementRegistry {
     fn default() -> StatementRegistry {
         StatementRegistry {
-            shards: std::array::from_fn(|_| Mutex::default()),
+            shards: std::array::from_fn(|_| Shard::default()),
             shard_max: STATEMENTS_MAX / SHARDS,
             forgotten: AtomicU64::new(0),
             cleared_at: AtomicI64::new(0),
@@ -100,40 +184,32 @@ impl Default for StatementRegistry {
 }
 
 impl StatementRegistry {
-    /// A statement of a role has run.
-    pub(crate) fn note(&self, user: Oid, statement: &Fingerprint, run: StatementRun) {
+    /// A session has run a statement of a role.
+    pub(crate) fn note(&self, session: i32, user: Oid, statement: &Fingerprint, run: StatementRun) {
         let key = (user, statement.id);
-        let mut shard = self.shard(statement.id).lock();
+        if let Some(entry) = self.shard(statement.id).read().get(&key) {
+            return entry.note(session, &run);
+        }
+        let mut shard = self.shard(statement.id).write();
         if shard.len() >= self.shard_max && !shard.contains_key(&key) {
             forget_least_called(&mut shard);
             self.forgotten.fetch_add(1, Ordering::Relaxed);
         }
-        let totals = shard.entry(key).or_insert_with(|| StatementTotals {
-            user,
-            id: statement.id,
-            text: Arc::clone(&statement.text),
-            plan: Times::default(),
-            execute: Times::default(),
-            rows: 0,
-            log_bytes: 0,
-        });
-        if let Some(plan) = run.plan {
-            totals.plan.add(plan);
-        }
-        totals.execute.add(run.execute);
-        totals.rows += run.rows;
-        totals.log_bytes += run.log_bytes;
+        shard.entry(key).or_insert_with(|| Entry::new(user, statement)).note(session, &run);
     }
 
     /// All that are kept.
     pub(crate) fn all(&self) -> Vec<StatementTotals> {
-        self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect()
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.read().values().map(Entry::totals).collect::<Vec<_>>())
+            .collect()
     }
 
     /// Forgets those of a role and with a number; 0: of any.
     pub(crate) fn clear(&self, user: Oid, id: i64, now: i64) {
         for shard in &self.shards {
-            shard.lock().retain(|key, _| (user != 0 && key.0 != user) || (id != 0 && key.1 != id));
+            shard.write().retain(|key, _| (user != 0 && key.0 != user) || (id != 0 && key.1 != id));
         }
         if user == 0 && id == 0 {
             self.forgotten.store(0, Ordering::Relaxed);
@@ -153,13 +229,13 @@ impl StatementRegistry {
     }
 }
 
-fn forget_least_called(shard: &mut FxHashMap<(Oid, i64), StatementTotals>) {
-    let mut calls: Vec<u64> = shard.values().map(|totals| totals.execute.count).collect();
+fn forget_least_called(shard: &mut Entries) {
+    let mut calls: Vec<u64> = shard.values().map(Entry::calls).collect();
     let mut left = (calls.len() / FORGOTTEN_PART).max(1);
     let (_, least, _) = calls.select_nth_unstable(left - 1);
     let least = *least;
-    shard.retain(|_, totals| {
-        let is_forgotten = left > 0 && totals.execute.count <= least;
+    shard.retain(|_, entry| {
+        let is_forgotten = left > 0 && entry.calls() <= least;
         left -= usize::from(is_forgotten);
         !is_forgotten
     });
@@ -185,8 +261,10 @@ mod tests {
     #[test]
     fn times_of_a_statement_are_summed() {
         let statements = StatementRegistry::default();
-        [2, 4, 4, 4, 5, 5, 7, 9].into_iter().for_each(|time| statements.note(10, &statement(1), run(time)));
-        statements.note(11, &statement(1), run(1));
+        for (session, time) in (1..).zip([2, 4, 4, 4, 5, 5, 7, 9]) {
+            statements.note(session, 10, &statement(1), run(time));
+        }
+        statements.note(1, 11, &statement(1), run(1));
         let all = statements.all();
         let totals = all.iter().find(|totals| totals.user == 10).unwrap();
         let times = totals.execute;
@@ -200,8 +278,8 @@ mod tests {
     fn the_least_called_make_room() {
         let statements = StatementRegistry { shard_max: 40, ..StatementRegistry::default() };
         for id in 0..10_000 {
-            statements.note(10, &statement(id), run(1));
-            statements.note(10, &statement(-1), run(1));
+            statements.note(1, 10, &statement(id), run(1));
+            statements.note(2, 10, &statement(-1), run(1));
         }
         let all = statements.all();
         assert!(all.len() <= 40 * SHARDS, "{}", all.len());
@@ -213,7 +291,7 @@ mod tests {
     fn a_role_or_a_statement_or_all_are_cleared() {
         let statements = StatementRegistry::default();
         for (user, id) in [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3)] {
-            statements.note(user, &statement(id), run(1));
+            statements.note(7, user, &statement(id), run(1));
         }
         let left = || {
             let mut left: Vec<_> = statements.all().iter().map(|totals| (totals.user, totals.id)).collect();

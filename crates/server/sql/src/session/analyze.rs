@@ -1,7 +1,6 @@
 //! `ANALYZE`: all rows of a table are read once, and statistics of its columns are made of a sample of them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use seawall_engine::LockWait;
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState};
@@ -112,7 +111,7 @@ impl Session {
         })?;
         // As of a moment after another `ANALYZE` that was waited for.
         let as_of = self.begin_statement()?;
-        let changed = self.monitor().relations.of(table.oid).changed.load(Ordering::Relaxed);
+        let changes = self.monitor().relations.of(table.oid).changes();
         let (sample, _memory) = self.sampled(as_of, table, columns, sample, manner)?;
         let analyzed_at = (self.settings.values().clock)();
         self.with_tables(as_of, |tables| {
@@ -131,7 +130,7 @@ impl Session {
             }
             tables.store.put_statistics(tables.transaction, table.oid, statistics)
         })?;
-        self.monitor().relations.of(table.oid).note_analyze(changed, analyzed_at, manner.is_automatic);
+        self.monitor().relations.of(table.oid).note_analyze(changes, analyzed_at, manner.is_automatic);
         Ok(())
     }
 

@@ -92,7 +92,7 @@ impl Session {
         };
         let monitor = self.monitor();
         monitor.stages.execute.note(execute);
-        monitor.statements.note(self.asker.user, statement.fingerprint(), run);
+        monitor.statements.note(self.login.process_id, self.asker.user, statement.fingerprint(), run);
     }
 
     /// The time since the call began.
