@@ -104,6 +104,36 @@ fn a_domain_gets_no_rule_that_a_row_under_way_breaks() {
     assert_eq!(writer.run("insert into t values (5)"), [refused]);
 }
 
+/// Whoever drops a type waits for those who are about to name it in a definition, and then sees that.
+#[test]
+fn a_type_that_a_definition_is_being_given_is_not_dropped() {
+    for definition in [
+        "create table t (a text default 'a'::mood::text)",
+        "create table t (a text check (a <> 'a'::mood::text))",
+        "alter table u alter column a set default 'a'::mood::text",
+        "create view v as select 'a'::mood",
+        "create materialized view v as select a from u where a <> 'a'::mood::text",
+        "create domain d as text default 'a'::mood::text",
+        "create domain d as text check (value <> 'a'::mood::text)",
+    ] {
+        let database = TestDatabase::new();
+        let (mut maker, mut dropper, mut observer) =
+            (database.connect(), database.connect(), database.connect());
+        maker.run("create type mood as enum ('a'); create table u (a text)");
+        dropper.run("set lock_timeout = '10s'");
+        assert!(!maker.run(&format!("begin; {definition}"))[1].starts_with("ERROR"), "{definition}");
+        std::thread::scope(|scope| {
+            let dropped = scope.spawn(|| dropper.run("drop type mood"));
+            while !has_waiting(&mut observer) && !dropped.is_finished() {
+                std::thread::yield_now();
+            }
+            assert_eq!(maker.run("commit"), ["-> COMMIT"]);
+            let refused = "ERROR 2BP01: cannot drop type mood because other objects depend on it";
+            assert_eq!(dropped.join().expect("no panic"), [refused], "{definition}");
+        });
+    }
+}
+
 /// Whether a session waits for a lock.
 fn has_waiting(observer: &mut crate::client::Client) -> bool {
     observer.run("select count(*) from pg_locks where not granted")[1] != "0"

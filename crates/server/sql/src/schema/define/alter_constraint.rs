@@ -65,6 +65,7 @@ impl Definer<'_> {
             (None, [column]) => new_constraint_name(table, column, "check"),
             (None, _) => new_constraint_name(table, "", "check"),
         };
+        self.hold_types_in(&condition.text)?;
         let mut changed = Table::clone(table);
         changed.constraints.push(Constraint {
             oid: self.tables.store.new_oid()?,

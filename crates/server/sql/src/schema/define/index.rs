@@ -94,6 +94,14 @@ impl Definer<'_> {
             is_valid: true,
             constraint: 0,
         };
+        for key in &index.keys {
+            if let IndexedValue::Expression(text) = &key.what {
+                self.hold_types_in(text)?;
+            }
+        }
+        if let Some(predicate) = &index.predicate {
+            self.hold_types_in(predicate)?;
+        }
         let index = Arc::new(index);
         self.build_index(&table, &index)?;
         let mut changed = Table::clone(&table);

@@ -42,6 +42,7 @@ impl Definer<'_> {
     /// What the engine says.
     pub fn note_uses(&mut self, view: Oid, uses: &[(Oid, u16)]) -> SqlResult<()> {
         for (on, column) in uses.iter().copied() {
+            self.hold_type(on)?;
             if crate::catalog::relation(on).is_none() {
                 self.tables.store.put_dependency(self.tables.transaction, (view, 0), (on, column))?;
             }

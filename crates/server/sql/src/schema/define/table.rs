@@ -87,6 +87,9 @@ impl Definer<'_> {
             sequence: 0,
             domain: request.domain,
         };
+        if let Some(generated) = &request.generated {
+            self.hold_types_in(&generated.text)?;
+        }
         if let Some(default) = &request.default {
             self.note_default(table.oid, position, default)?;
         }
@@ -138,6 +141,7 @@ impl Definer<'_> {
         position: usize,
         default: &Expression,
     ) -> SqlResult<()> {
+        self.hold_types_in(&default.text)?;
         for sequence in &default.sequences {
             let what = (table, column_number(position));
             self.tables.store.put_dependency(self.tables.transaction, what, (*sequence, 0))?;

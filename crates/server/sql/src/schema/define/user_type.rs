@@ -10,7 +10,7 @@ use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::dependents::Object;
 use super::requests::{Behavior, NewLabel, RelationName};
-use super::{Definer, column_number};
+use super::{Definer, column_number, expression_text};
 use crate::catalog::names::quoted;
 use crate::schema::store::is_system_namespace;
 use crate::schema::user_type::{EnumLabel, UserType, UserTypeKind};
@@ -303,6 +303,11 @@ impl Definer<'_> {
             )
             .with_detail(format!("Domain {} was changed by another transaction.", known.name))),
         }
+    }
+
+    /// The types that a text of a definition names stay, too.
+    pub(super) fn hold_types_in(&mut self, text: &str) -> SqlResult<()> {
+        expression_text::objects_named(text).into_iter().try_for_each(|of| self.hold_type(of))
     }
 
     fn hold_one_type(&mut self, of: Oid) -> SqlResult<()> {

@@ -58,6 +58,7 @@ impl Definer<'_> {
         }
         store.remove_dependencies(self.tables.transaction, oid, None)?;
         for (on, column) in request.uses.iter().copied() {
+            self.hold_type(on)?;
             if crate::catalog::relation(on).is_none() {
                 store.put_dependency(self.tables.transaction, (oid, 0), (on, column))?;
             }
