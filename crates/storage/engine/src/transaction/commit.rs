@@ -131,8 +131,9 @@ impl Engine {
             };
             let to_apply = RowsToApply { count, bytes, for_each: &for_each };
             let logged = self.log_and_apply(request, keys, record, &to_apply, room, || {})?;
-            self.counters.logged_by_storage.note(rows.clone());
             self.applied(logged.ticket, logged.stamp, request.durability);
+            // After it: nobody waits for the commit while it is counted.
+            self.counters.logged_by_storage.note(rows.clone());
             Ok(logged.stamp)
         })
     }
