@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use seawall_crash_harness::{environment, open, small_options, template};
 use seawall_engine::{
-    CutLog, Database, DatabaseDirectory, Durability, Error, HoldKind, HoldLifetime, HoldOptions, LockWait,
-    LogHold, LogStream, Options, Rejoined, StandbyPositions, TimelineHistory,
+    CutLog, Database, DatabaseDirectory, Durability, Environment, Error, HoldKind, HoldLifetime, HoldOptions,
+    LockWait, LogHold, LogStream, Options, Rejoined, StandbyPositions, TimelineHistory,
 };
-use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, crash_step, seeds};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, SimulatedRandom, crash_step, seeds};
 use seawall_types::{Lsn, TimelineId, TimelineMark};
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
@@ -477,6 +477,83 @@ fn a_standby_that_had_received_more_than_the_one_that_was_promoted_follows_it() 
     let standby = follow(&ahead);
     catch_up(&standby, &promoted);
     assert_eq!(state(&standby), state(&promoted));
+}
+
+/// Two standbys that were promoted to timelines of one number: the one that had received more, and the other one, which is followed.
+fn split(seed: u64) -> (SimulatedDisk, Node) {
+    let mut pair = Pair::new(seed);
+    for _ in 0..20 {
+        pair.write_on_primary();
+    }
+    pair.catch_up();
+    let other = pair.standby.disk.after_power_loss(PowerLoss::LoseAll);
+    for _ in 0..10 {
+        pair.write_on_primary();
+    }
+    pair.catch_up();
+    let ahead = pair.standby.disk.after_power_loss(PowerLoss::LoseAll);
+    pair.primary.disk.crash();
+    pair.standby.disk.crash();
+    let promoted = |disk: &SimulatedDisk, mark: u64, byte: u8| {
+        let random = Arc::new(SimulatedRandom::new(mark));
+        let environment = Environment { random, ..environment(Arc::new(disk.clone())) };
+        let database = DatabaseDirectory::at(environment).follow(options()).unwrap();
+        database.standby().unwrap().apply().unwrap();
+        database.standby().unwrap().promote("test").unwrap();
+        let table = database.table("flushed").unwrap();
+        for number in 0..40_u8 {
+            database.put(&table, [b'x', number], [byte; 3000]).unwrap();
+        }
+        database
+    };
+    let former = promoted(&ahead, 7, 1);
+    assert_eq!(history(&former).timeline, TimelineId::new(2).unwrap());
+    let left = ahead.copy();
+    ahead.crash();
+    let database = promoted(&other, 8, 2);
+    let _hold = hold_for_standby(&database);
+    (left, Node { disk: other, database })
+}
+
+#[test]
+fn a_cut_between_two_timelines_of_one_number_is_made_whole_or_not_at_all_whenever_the_power_goes() {
+    for seed in seeds(2) {
+        let (former, primary) = split(seed);
+        let expected = state(&primary.database);
+        let own = directory(&former).identity().unwrap().1;
+        let (mut calls, mut call) = (None, 0);
+        loop {
+            let place = format!("seed {seed}, power lost in call {call}");
+            let disk = former.copy();
+            let before = disk.calls();
+            if calls.is_some() {
+                disk.crash_at(before + call);
+            }
+            let rejoined = rejoin(&disk, &primary.database);
+            assert!(rejoined.is_ok() || disk.crashed(), "{place}: {rejoined:?}");
+            let all = *calls.get_or_insert(disk.calls() - before);
+            let left = disk.after_power_loss(PowerLoss::Random(seed ^ (call << 8)));
+            disk.crash();
+            if directory(&left).identity().unwrap().1 == own {
+                // The server that it was, with all of its log.
+                let as_it_was = open(&left.copy(), &options());
+                let table = as_it_was.table("flushed").unwrap();
+                assert_eq!(as_it_was.get(&table, [b'x', 39]).unwrap(), Some(vec![1; 3000]), "{place}");
+            }
+            let again = rejoin(&left, &primary.database).unwrap_or_else(|error| panic!("{place}: {error}"));
+            assert!(rejoined.is_err() || again == Rejoined::AsItWas, "{place}: cut twice");
+            let standby = follow(&left);
+            catch_up(&standby, &primary.database);
+            assert_eq!(state(&standby), expected, "{place}");
+            let mut damage = Vec::new();
+            standby.check(&mut |found| damage.push(found)).unwrap();
+            assert!(damage.is_empty(), "{place}: {damage:?}");
+            call += u64::try_from(crash_step(all, 120)).unwrap();
+            if call >= all {
+                break;
+            }
+        }
+    }
 }
 
 #[test]

@@ -122,6 +122,16 @@ impl TimelineHistory {
         }
     }
 
+    /// Whether this timeline, or one that it came from, has this number.
+    pub fn has_number(&self, timeline: TimelineId) -> bool {
+        self.lineage().iter().any(|known| known.id == timeline)
+    }
+
+    /// Whether the timeline of `other` is this one, or one that it came from.
+    pub fn descends_from(&self, other: &TimelineHistory) -> bool {
+        other.lineage().last().is_some_and(|last| self.lineage().contains(last))
+    }
+
     /// This history up to one of its timelines, as it was when that one was the last.
     ///
     /// # Panics

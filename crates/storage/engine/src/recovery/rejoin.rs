@@ -15,6 +15,9 @@
 //!    moved back (`wal::received_log`).
 //! 4. The superblock names that timeline, in both copies. The parent counts up to the fork from here on.
 //!
+//! Two servers may have begun timelines of one number. Then the history and the segments of step 3 would take the place of what this
+//! server is on until step 4. So it goes back to the common timeline by a cut of its own, and from there to the other one by a second cut.
+//!
 //! **If the power goes** before 4, this is the server that it was, with all of its log, and the cut is made again; after it, the database
 //! follows.
 
@@ -46,7 +49,7 @@ pub enum Rejoined {
     Cut(CutLog),
 }
 
-/// A cut of a log.
+/// A cut of a log; the second one, if there were two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutLog {
     /// The timeline that it was on.
@@ -77,21 +80,36 @@ pub(crate) fn rejoin(
         _ => Error::io(&error),
     })?;
     let (_, superblock, _) = open_superblock(&**disk)?;
-    let Some(parting) = history_of(disk, &superblock)?.parting(upstream) else {
-        return Ok(Rejoined::AsItWas);
-    };
-    Cut { environment, options, parting }.make()
+    let own = history_of(disk, &superblock)?;
+    let Some(parting) = own.parting(upstream) else { return Ok(Rejoined::AsItWas) };
+    let pages_until = parting.at;
+    let has_same_number = parting.next.as_ref().is_some_and(|next| own.has_number(next.timeline));
+    let back = own.parting(&own.up_to(parting.timeline)).filter(|_| has_same_number);
+    let Some(back) = back else { return Cut { environment, options, parting, pages_until }.make() };
+    let first = Cut { environment, options, parting: back, pages_until }.make()?;
+    let common = own.up_to(parting.timeline);
+    let Some(parting) = common.parting(upstream) else { return Ok(first) };
+    match (Cut { environment, options, parting, pages_until }.make()?, first) {
+        (Rejoined::Cut(second), Rejoined::Cut(first)) => {
+            Ok(Rejoined::Cut(CutLog { left: first.left, end: first.end, ..second }))
+        }
+        // Nothing of the common timeline had to be cut off: it is followed to where the other one begins.
+        (Rejoined::AsItWas, first) => Ok(first),
+        (second, Rejoined::AsItWas) => Ok(second),
+    }
 }
 
 struct Cut<'a> {
     environment: &'a Environment,
     options: &'a Options,
     parting: Parting,
+    /// Pages must hold nothing from here on.
+    pages_until: Lsn,
 }
 
 impl Cut<'_> {
     fn make(&self) -> Result<Rejoined, Error> {
-        let Cut { environment, options, parting } = self;
+        let Cut { environment, options, parting, pages_until } = self;
         let keys = keys_of_directory(environment, options)?;
         let source = LogSource::new(&environment.disk, keys.as_ref());
         let tree_options = tree_options(environment, options, keys.clone());
@@ -103,9 +121,9 @@ impl Cut<'_> {
         reader.use_pending(PendingUse::Rescue);
         let fork = parting.at;
         let pages = superblock.redo_point.max(superblock.log_end);
-        if pages > fork {
+        if pages > *pages_until {
             // A timeline that goes on there, and that this server has not come to the end of, is followed as it is.
-            return Err(Error::PagesBeyondFork { timeline: parting.timeline, fork, pages });
+            return Err(Error::PagesBeyondFork { timeline: parting.timeline, fork: *pages_until, pages });
         }
         let Some(tail) = self.tail(reader)? else { return Ok(Rejoined::AsItWas) };
         let aside =
