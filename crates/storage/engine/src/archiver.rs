@@ -115,7 +115,7 @@ pub(crate) struct Archiver {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     archived: AtomicU64,
-    became_archived: WaitWord,
+    became_archived: Arc<WaitWord>,
     /// When the log is durable up to here, there is another piece.
     next_piece: AtomicU64,
     /// A commit waits for the archive to have the log up to here.
@@ -269,7 +269,7 @@ impl Archiver {
             }),
             pieces,
             archived: AtomicU64::new(position.get()),
-            became_archived: WaitWord::new(),
+            became_archived: Arc::default(),
             next_piece: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             opening: Mutex::default(),

@@ -164,6 +164,14 @@ pub struct BackupRange {
     pub next: Option<Vec<u8>>,
 }
 
+/// Where the rows go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Destination {
+    Repository,
+    /// It may be one of those that commits wait for.
+    Standby,
+}
+
 /// A backup under way: keeps the log from its redo point on, and loads in the log. See the module.
 #[derive(Debug)]
 pub struct Backup {
@@ -176,6 +184,7 @@ pub struct Backup {
     hold: LogHold,
     _loads: LoadsLogged,
     end: Lsn,
+    destination: Destination,
 }
 
 impl Backup {
@@ -186,7 +195,7 @@ impl Backup {
     pub fn begin(database: &Database, name: &str) -> Result<Backup, Error> {
         database.engine().lifecycle.check_writable()?;
         check_archiving(&*database.engine().environment.disk)?;
-        Backup::begin_copy(database, name)
+        Backup::begin_for(database, name, Destination::Repository)
     }
 
     /// As `begin`, of a database that may be kept from archiving: its rows go to a standby, and into no repository.
@@ -194,6 +203,10 @@ impl Backup {
     /// # Errors
     /// As `begin`.
     pub fn begin_copy(database: &Database, name: &str) -> Result<Backup, Error> {
+        Backup::begin_for(database, name, Destination::Standby)
+    }
+
+    fn begin_for(database: &Database, name: &str, destination: Destination) -> Result<Backup, Error> {
         let engine = database.engine();
         engine.lifecycle.check_writable()?;
         let options =
@@ -215,6 +228,7 @@ impl Backup {
             hold,
             _loads: loads,
             end,
+            destination,
         })
     }
 
@@ -270,13 +284,17 @@ impl Backup {
     /// Where a restore has to go; what is left to do is to archive the log up to there.
     ///
     /// # Errors
-    /// `LogHoldLost` if the log that it needs may be gone; `Stopped`.
+    /// `LogHoldLost` if the log that it needs may be gone; `StandbysLack` if no quorum of standbys gets that log in time; `Stopped`.
     pub fn finish(&mut self) -> Result<BackupEnd, Error> {
         let engine = &self.engine;
         // Where the hold stands is where it stood; the answer is whether it is there.
         self.hold.advance(self.hold.position())?;
-        // What is in a page is durable in the log.
+        // What is in a page is durable in the log, and what marks a page as changed.
         self.end = self.end.max(engine.flushed());
+        if self.destination == Destination::Repository {
+            // No failover may take back what is in there.
+            engine.wait_safe_for_archives(self.end)?;
+        }
         let next_table = TableId::new(engine.objects.next_id());
         Ok(BackupEnd { end: self.end, next_table, time_micros: engine.clock().wall_micros() })
     }

@@ -256,7 +256,8 @@ impl Database {
     pub fn snapshot(&self) -> Snapshot {
         let engine = Arc::clone(self.engine());
         let lacks = engine.wait_for_session(&self.session).err();
-        Snapshot { snapshot: engine.register_snapshot(), engine, lacks }
+        let cancel = Arc::clone(&self.session.waits.cancel);
+        Snapshot { snapshot: engine.register_snapshot(), engine, cancel, lacks }
     }
 
     /// Sets a row, in a transaction of its own; the commit's stamp.

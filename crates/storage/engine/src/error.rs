@@ -270,8 +270,10 @@ pub enum Error {
         /// Stamp of the commit, the prepare or the decision.
         lsn: Lsn,
     },
-    /// Rows stay out of pages while a quorum of standbys lacks them.
-    #[error("what was committed up to {lsn} stays out of pages: a quorum of standbys does not have it yet")]
+    /// Rows stay out of pages, and the log out of archives, while a quorum of standbys lacks them.
+    #[error(
+        "what was committed up to {lsn} stays out of pages and archives: a quorum of standbys does not have it yet"
+    )]
     StandbysLack {
         /// Stamp of the last commit.
         lsn: Lsn,

@@ -42,6 +42,7 @@ pub(crate) mod write_set;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
+use seawall_sync::CancelToken;
 use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_types::{Lsn, TableId};
 
@@ -406,7 +407,7 @@ impl Transaction {
         }
         match &self.snapshot {
             Some(snapshot) => self.noted(self.engine.storage_at(table, snapshot.lsn())),
-            None => self.engine.newest_storage(table),
+            None => self.engine.newest_storage(table, Some(&self.session.waits.cancel)),
         }
     }
 
@@ -611,11 +612,15 @@ pub(crate) fn no_such_table(table: &Table) -> Error {
 
 impl Engine {
     /// Where the newest committed rows of a table lie, visible or not. That it was dropped is told when that is visible.
-    pub(crate) fn newest_storage(&self, table: &Table) -> Result<TableId, Error> {
+    pub(crate) fn newest_storage(
+        &self,
+        table: &Table,
+        cancel: Option<&CancelToken>,
+    ) -> Result<TableId, Error> {
         match table.object.newest_storage() {
             Some(storage) => Ok(storage),
             None => {
-                self.require_visible(table.object.changed_at(), None)?;
+                self.require_visible(table.object.changed_at(), cancel)?;
                 Err(no_such_table(table))
             }
         }

@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use common::memory_archive::{MemoryArchive, SEGMENT_BYTES, archive_options, fill};
 use common::{small_options, try_open};
-use seawall_engine::{ArchiveOptions, Background, DatabaseDirectory, Durability, Error, LogFile, Options};
+use seawall_engine::{
+    ArchiveOptions, Background, Database, DatabaseDirectory, Durability, Error, LogFile, Options,
+    QuorumOptions, QuorumPositions, StandbyPositions,
+};
 use seawall_simulation::SimulatedDisk;
+use seawall_types::Lsn;
 
 fn options(archive: &Arc<MemoryArchive>, background: Background) -> Options {
     Options { archives: vec![archive_options(archive)], background, ..small_options() }
@@ -270,4 +274,62 @@ fn archives_have_names_of_their_own_and_one_is_required() {
     assert!(refused(vec![ArchiveOptions { is_required: false, ..named("a") }]));
     assert!(refused(vec![named("a b")]) && refused(vec![named(&long)]));
     assert!(!refused(vec![named(&long[1..]), named("")]));
+}
+
+/// Where what the archive has ends.
+fn archived_until(archive: &MemoryArchive) -> Lsn {
+    let of_segments = archive.segments().into_iter().map(|number| (number + 1) * SEGMENT_BYTES);
+    let of_tails = archive.tails().into_iter().map(|(segment, _, to)| segment * SEGMENT_BYTES + to);
+    Lsn::new(of_segments.chain(of_tails).max().unwrap_or(0))
+}
+
+#[test]
+fn an_archive_gets_only_what_a_quorum_of_standbys_has_also_when_the_database_is_closed() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let quorum = Some(QuorumOptions::default());
+    let options = Options { quorum, ..options(&archive, Background::Manual) };
+    let database = try_open(&disk, options.clone()).unwrap();
+    let acknowledge = |database: &Database, lsn: Lsn| {
+        let quorum = Some(QuorumPositions { written: lsn, flushed: lsn, applied: lsn });
+        database.quorum().standbys_are_at(StandbyPositions { quorum, candidate: Some(lsn) });
+    };
+    fill(&database, 2);
+    let acknowledged = database.flush().unwrap();
+    acknowledge(&database, acknowledged);
+    assert_eq!(database.log().archive_now().unwrap(), acknowledged);
+    assert_eq!(archived_until(&archive), acknowledged);
+    fill(&database, 3);
+    let lacking = database.log().archive_now();
+    assert!(matches!(lacking, Err(Error::NotArchived { .. })), "{lacking:?}");
+    assert!(archived_until(&archive) <= acknowledged);
+    database.close().unwrap();
+    assert!(archived_until(&archive) <= acknowledged);
+    let database = try_open(&disk, options).unwrap();
+    let end = database.flush().unwrap();
+    acknowledge(&database, end);
+    assert!(database.log().archive_now().unwrap() >= end);
+    assert!(archived_until(&archive) >= end);
+    database.close().unwrap();
+}
+
+#[test]
+fn a_wait_for_an_archive_can_be_cancelled() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, options(&archive, Background::Threads)).unwrap();
+    let table = database.create_table("t").unwrap();
+    archive.set(|state| state.is_closed = true);
+    let session = database.new_session();
+    let writer = session.clone();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(move || writer.with(Durability::Archived).put(&table, "k", "v"));
+        archive.wait_until(|state| state.waiting > 0);
+        session.cancel_token().request();
+        let told = waiting.join().unwrap();
+        let Err(Error::DoneNotArchived { cause, .. }) = told else { panic!("{told:?}") };
+        assert!(matches!(*cause, Error::Cancelled), "{cause}");
+    });
+    archive.set(|state| state.is_closed = false);
+    database.close().unwrap();
 }

@@ -61,11 +61,16 @@ impl ReplicationConnection {
     }
 
     /// The redo point of a checkpoint lies behind everything that was loaded past the log before the slot was made. It may take long.
+    /// Where commits wait for standbys, it may have to wait for the very one that is made here: the last one has to do then, and only a
+    /// standby that finds rows missing from the log is made anew.
     fn begin_copy(&mut self, database: &Database, hold: &str) -> Result<CopySender, CopyEnd> {
         std::thread::scope(|scope| {
             let (answered, answer) = sync_channel(1);
             scope.spawn(move || {
-                let begun = database.checkpoint().and_then(|_| CopySender::begin(database, hold));
+                let begun = match database.checkpoint() {
+                    Ok(_) | Err(Error::StandbysLack { .. }) => CopySender::begin(database, hold),
+                    Err(error) => Err(error),
+                };
                 // The connection may be gone.
                 answered.send(begun).unwrap_or_default();
             });

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_sync::CancelToken;
 use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{HoldError, HoldKind, HoldLifetime, HoldOptions, HoldPosition, LogGeometry};
@@ -141,12 +142,12 @@ impl Engine {
         }
     }
 
-    /// Archives what is durable and not archived yet, in the calling thread; after the first file none is begun from `deadline` on.
+    /// Archives what is durable, no failover can take back, and is not archived yet, in the calling thread; after the first file none is begun from `deadline` on.
     /// Whether there was anything to do: what another thread is at is left to it.
     fn archive_with(&self, archiver: &Archiver, deadline: Duration) -> Result<bool, Error> {
-        let flushed = self.flushed();
+        let end = self.safe_end();
         let mut is_first = true;
-        archiver.wanted.fetch_max(flushed.get(), Ordering::SeqCst);
+        archiver.wanted.fetch_max(end.get(), Ordering::SeqCst);
         archiver.state.lock().not_before = Duration::ZERO;
         loop {
             let now = self.clock().monotonic();
@@ -156,7 +157,7 @@ impl Engine {
                 // A thread has it, or nobody any more.
                 false => return Ok(!is_first),
             }
-            let Some((hold, files)) = archiver.next_uploads(flushed, now) else { return Ok(!is_first) };
+            let Some((hold, files)) = archiver.next_uploads(end, now) else { return Ok(!is_first) };
             for file in files {
                 if !std::mem::take(&mut is_first) && self.clock().monotonic() >= deadline {
                     archiver.state.lock().in_flight.clear();
@@ -179,7 +180,7 @@ impl Engine {
     }
 
     /// Waits until all archives that are required have everything up to `stamp`, which is durable here.
-    pub(crate) fn wait_archived(&self, stamp: Lsn) -> Result<(), Error> {
+    pub(crate) fn wait_archived(&self, stamp: Lsn, cancel: Option<&CancelToken>) -> Result<(), Error> {
         if self.archivers.all().is_empty() {
             return Err(Error::NoArchive);
         }
@@ -195,11 +196,17 @@ impl Engine {
         }
         let required = archivers().filter(|archiver| archiver.is_required);
         // Each has its turn, whatever the others say.
-        let waited: Vec<_> = required.map(|archiver| self.wait_archived_by(archiver, stamp)).collect();
+        let waited: Vec<_> =
+            required.map(|archiver| self.wait_archived_by(archiver, stamp, cancel)).collect();
         waited.into_iter().collect()
     }
 
-    fn wait_archived_by(&self, archiver: &Archiver, stamp: Lsn) -> Result<(), Error> {
+    fn wait_archived_by(
+        &self,
+        archiver: &Archiver,
+        stamp: Lsn,
+        cancel: Option<&CancelToken>,
+    ) -> Result<(), Error> {
         loop {
             let seen = archiver.became_archived.read();
             let is_archived = archiver.archived() >= stamp;
@@ -212,6 +219,10 @@ impl Engine {
                 let archived = self.archive_with(archiver, Duration::MAX);
                 self.gap_error(archiver, stamp)?;
                 if !archived? {
+                    if self.safe_end() < stamp {
+                        // No other thread hears of the standbys that lack it.
+                        return Err(Error::NotArchived { lsn: stamp });
+                    }
                     archiver.became_archived.wait(seen, Some(IDLE));
                 }
                 continue;
@@ -221,7 +232,11 @@ impl Engine {
             if self.background.stopping() {
                 return Err(Error::NotArchived { lsn: stamp });
             }
-            archiver.became_archived.wait(seen, Some(IDLE));
+            match cancel {
+                Some(cancel) if cancel.is_requested() => return Err(Error::Cancelled),
+                Some(cancel) => cancel.wait(&archiver.became_archived, seen, Some(IDLE)),
+                None => archiver.became_archived.wait(seen, Some(IDLE)),
+            }
         }
     }
 

@@ -57,7 +57,7 @@ impl Transaction {
         };
         let object = match self.touched.definition_of(id) {
             Some(own) => Arc::clone(&own.object),
-            None => self.noted(self.engine.open_object(id))?,
+            None => self.noted(self.engine.open_object(id, Some(&self.session.waits.cancel)))?,
         };
         Ok(Table { name: Arc::from(name), object, as_of: snapshot.lsn() })
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use seawall_sync::CancelToken;
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, NameRow, ObjectRow, OpenObject, Table};
@@ -10,7 +11,11 @@ use crate::error::Error;
 
 impl Engine {
     /// The object with this id, told where its rows are now.
-    pub(crate) fn open_object(&self, id: u64) -> Result<Arc<OpenObject>, Error> {
+    pub(crate) fn open_object(
+        &self,
+        id: u64,
+        cancel: Option<&CancelToken>,
+    ) -> Result<Arc<OpenObject>, Error> {
         let object = self.objects.open(id);
         if object.is_known() {
             return Ok(object);
@@ -18,10 +23,10 @@ impl Engine {
         // Whatever was logged of the object before it was entered has to be visible in the rows that are read now. Not more:
         // to wait for all that was logged would be to wait for others' flushes.
         self.queue.wait_applied();
-        self.wait_row_visible(&catalog::object_key(id));
+        self.wait_row_visible(&catalog::object_key(id), cancel)?;
         let row = self.with_current_snapshot(|lsn| self.undecided_object_row(id, lsn))?;
         if let Some(row) = row {
-            self.wait_row_visible(&catalog::name_key(&row.name));
+            self.wait_row_visible(&catalog::name_key(&row.name), cancel)?;
         }
         let storage = self.with_current_snapshot(|lsn| {
             let storage = self.object_row(id, lsn)?.map(|row| row.storage);
@@ -40,9 +45,12 @@ impl Engine {
         object
     }
 
-    fn wait_row_visible(&self, row_key: &[u8]) {
-        if let Some(stamp) = self.newest_stamp_after(row_key, self.visible()) {
-            self.wait_visible(stamp, None);
+    fn wait_row_visible(&self, row_key: &[u8], cancel: Option<&CancelToken>) -> Result<(), Error> {
+        let Some(stamp) = self.newest_stamp_after(row_key, self.visible()) else { return Ok(()) };
+        match self.require_visible(stamp, cancel) {
+            // What is visible can be read for as long as the process lives.
+            Err(Error::Stopped { .. }) => Ok(()),
+            waited => waited,
         }
     }
 

@@ -27,11 +27,12 @@ impl<'a> DatabaseLog<'a> {
     ///
     /// # Errors
     /// `NoArchive`; `ArchiveGap` if what was committed before was left out of one of them; `Archive` if one of them does not take it (the database's own thread goes on trying instead);
-    /// `NotArchived` if the database is closed meanwhile; `Stopped`.
+    /// `NotArchived` if the database is closed meanwhile, or, with `Background::Manual`, standbys lack some of it that must have it
+    /// first; `Cancelled`; `Stopped`.
     pub fn archive_now(&self) -> Result<Lsn, Error> {
         let engine = self.database.engine();
         let flushed = engine.flush()?;
-        engine.wait_archived(flushed)?;
+        engine.wait_archived(flushed, Some(&self.database.session.waits.cancel))?;
         Ok(flushed)
     }
 

@@ -3,6 +3,7 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
+use seawall_sync::CancelToken;
 use seawall_types::Lsn;
 
 use crate::catalog::Table;
@@ -16,6 +17,8 @@ use crate::snapshots::scan::{Direction, Range, Scan, row_bounds};
 pub struct Snapshot {
     pub(super) engine: Arc<Engine>,
     pub(super) snapshot: RegisteredSnapshot,
+    /// Of its session.
+    pub(super) cancel: Arc<CancelToken>,
     /// It lacks a commit of its session, for this reason: nothing can be read.
     pub(super) lacks: Option<Error>,
 }
@@ -34,7 +37,7 @@ impl Snapshot {
         self.check_usable()?;
         let object = self.engine.object_named(name, self.lsn())?;
         let object = object.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
-        let object = self.engine.open_object(object)?;
+        let object = self.engine.open_object(object, Some(&self.cancel))?;
         Ok(Table { name: Arc::from(name), object, as_of: self.lsn() })
     }
 

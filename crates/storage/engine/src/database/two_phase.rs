@@ -77,7 +77,7 @@ impl<'a> TwoPhase<'a> {
 
     fn decide_async(&self, gid: &str, outcome: Outcome) -> Result<CommitHandle, Error> {
         let Database { engine, session } = self.database;
-        let stamp = engine.0.decide_async(gid, outcome, self.durability)?;
+        let stamp = engine.0.decide_async(gid, outcome, self.durability, Some(&session.waits.cancel))?;
         Ok(CommitHandle::new(Arc::clone(&engine.0), Arc::clone(session), stamp, self.durability))
     }
 

@@ -45,7 +45,7 @@ impl Engine {
         cancel: Option<&CancelToken>,
     ) -> Result<Lsn, Error> {
         let durability = if sabotaged(Defect::DecisionNotDurable) { Durability::Async } else { durability };
-        let stamp = self.log_named_decision(gid, outcome, durability)?;
+        let stamp = self.log_named_decision(gid, outcome, durability, cancel)?;
         self.finish_commit(stamp, durability, cancel)
     }
 
@@ -55,18 +55,25 @@ impl Engine {
         gid: &str,
         outcome: Outcome,
         durability: Durability,
+        cancel: Option<&CancelToken>,
     ) -> Result<Lsn, Error> {
-        let stamp = self.log_named_decision(gid, outcome, durability)?;
+        let stamp = self.log_named_decision(gid, outcome, durability, cancel)?;
         self.log()?.request_flush(stamp);
         Ok(stamp)
     }
 
     /// Decides whichever transaction has the name now.
-    fn log_named_decision(&self, gid: &str, outcome: Outcome, durability: Durability) -> Result<Lsn, Error> {
+    fn log_named_decision(
+        &self,
+        gid: &str,
+        outcome: Outcome,
+        durability: Durability,
+        cancel: Option<&CancelToken>,
+    ) -> Result<Lsn, Error> {
         self.lifecycle.check_writable()?;
         match self.in_doubt.named(gid) {
-            Ok(prepared) => self.log_decision(&prepared, outcome, durability, &[]),
-            Err(refused) => Err(self.not_claimed(gid, refused, durability)),
+            Ok(prepared) => self.log_decision(&prepared, outcome, durability, &[], cancel),
+            Err(refused) => Err(self.not_claimed(gid, refused, durability, cancel)),
         }
     }
 
@@ -77,10 +84,12 @@ impl Engine {
         outcome: Outcome,
         durability: Durability,
         extra: ExtraRows<'_>,
+        cancel: Option<&CancelToken>,
     ) -> Result<Lsn, Error> {
         self.lifecycle.check_writable()?;
         let claimed = self.in_doubt.claim(prepared);
-        let stamp = claimed.map_err(|refused| self.not_claimed(&prepared.gid, refused, durability))?;
+        let stamp =
+            claimed.map_err(|refused| self.not_claimed(&prepared.gid, refused, durability, cancel))?;
         let decided = self.append_decision(prepared, stamp, outcome, durability, extra);
         if decided.is_err() {
             self.in_doubt.unclaim(prepared);
@@ -90,15 +99,21 @@ impl Engine {
 
     /// Why a transaction cannot be decided. Who is told that it is decided already forgets it: so the decision has to be as
     /// durable as this caller asks first.
-    fn not_claimed(&self, gid: &str, refused: NotClaimed, durability: Durability) -> Error {
+    fn not_claimed(
+        &self,
+        gid: &str,
+        refused: NotClaimed,
+        durability: Durability,
+        cancel: Option<&CancelToken>,
+    ) -> Error {
         let gid = gid.to_owned();
         match refused {
             NotClaimed::Unknown => Error::NotInDoubt { gid },
             NotClaimed::BeingDecided => Error::BeingDecided { gid },
             NotClaimed::Decided(stamp) => {
                 // Whoever asked sees the outcome from now on, however its session and that of the decision are related.
-                let settled = self.finish_commit(stamp, durability, None);
-                let settled = settled.and_then(|_| self.require_visible(stamp, None));
+                let settled = self.finish_commit(stamp, durability, cancel);
+                let settled = settled.and_then(|_| self.require_visible(stamp, cancel));
                 settled.err().unwrap_or(Error::NotInDoubt { gid })
             }
         }

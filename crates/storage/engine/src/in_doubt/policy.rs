@@ -201,7 +201,7 @@ impl Engine {
             decided_micros: self.clock().wall_micros(),
         };
         let row = [(decision.key(), Some(decision.encode()))];
-        let logged = self.log_decision(prepared, outcome, Durability::Sync, &row);
+        let logged = self.log_decision(prepared, outcome, Durability::Sync, &row, None);
         let logged = logged.inspect_err(|_| self.in_doubt.decision_count.forget(1))?;
         self.finish_commit(logged, Durability::Sync, None)?;
         tracing::warn!(gid = %decision.gid, owner = %decision.owner, committed = decision.committed, ?reason,

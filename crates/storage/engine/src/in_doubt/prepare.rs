@@ -237,7 +237,7 @@ mod tests {
         let options = Options { background: Background::Manual, ..Options::default() };
         let database = Database::open(environment, options.clone()).unwrap();
         let table = database.create_table("t").unwrap();
-        let storage = database.engine().newest_storage(&table).unwrap();
+        let storage = database.engine().newest_storage(&table, None).unwrap();
         let serializable = TransactionOptions {
             isolation: Isolation::Serializable,
             lock_wait: LockWait::NoWait,

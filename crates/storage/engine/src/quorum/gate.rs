@@ -61,6 +61,22 @@ impl Engine {
         }
     }
 
+    /// Waits until the log up to `lsn` may go into archives; with the limit of the gate before pages, which is not passed here.
+    pub(crate) fn wait_safe_for_archives(&self, lsn: Lsn) -> Result<(), Error> {
+        let begun = self.clock().monotonic();
+        let limit = if self.is_manual() { Duration::ZERO } else { self.options.checkpoint.standby_wait };
+        let left = || limit.saturating_sub(self.clock().monotonic().saturating_sub(begun));
+        let goes_on = || self.lifecycle.check_open().is_ok() && !left().is_zero();
+        let wait = || goes_on().then(|| self.go_alone_in_time().unwrap_or(LOOK).min(left()).min(LOOK));
+        self.queue.wait_until(None, || self.safe_end() >= lsn, wait);
+        if self.safe_end() >= lsn {
+            return Ok(());
+        }
+        self.lifecycle.check_not_stopped()?;
+        self.lifecycle.check_open()?;
+        Err(Error::StandbysLack { lsn })
+    }
+
     /// The end of the log that may go into archives.
     pub(crate) fn safe_end(&self) -> Lsn {
         self.flushed().min(self.queue.watermarks().at(ReplicationLevel::Flushed))

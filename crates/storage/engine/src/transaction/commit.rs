@@ -182,7 +182,7 @@ impl Engine {
             }
         }
         if durability == Durability::Archived {
-            let archived = self.wait_archived(stamp);
+            let archived = self.wait_archived(stamp, cancel);
             archived.map_err(|cause| Error::DoneNotArchived { lsn: stamp, cause: Box::new(cause) })?;
         }
         Ok(stamp)
@@ -224,7 +224,7 @@ impl Engine {
         patience: LockPatience<'_>,
     ) -> Result<(TableId, Vec<u8>), Error> {
         loop {
-            let storage = self.newest_storage(table)?;
+            let storage = self.newest_storage(table, patience.cancel)?;
             let row_key = row_key::encode(storage, key);
             let name = lock_name(&row_key);
             self.lock_one(owner, name, strength.mode(), patience)?;
