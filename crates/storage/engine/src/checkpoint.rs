@@ -68,13 +68,16 @@ impl Engine {
         if self.pacing.checkpoint_ended(delayed_before, || self.fill()) {
             self.background.want_checkpoint();
         }
-        *self.counters.last_checkpoint_error.lock() = result.as_ref().err().cloned();
+        // To wait for standbys is no failure: writers without room wait, too.
+        let failure = result.as_ref().err().filter(|error| !matches!(error, Error::StandbysLack { .. }));
+        *self.counters.last_checkpoint_error.lock() = failure.cloned();
         match &result {
             Ok(statistics) => {
                 self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
                 self.counters.checkpoint_history.lock().push(statistics.clone());
                 self.pacing.keep_measured(self.redo.superblock().checkpoint_count, statistics);
             }
+            Err(Error::StandbysLack { .. }) => {}
             Err(_) => {
                 self.counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
             }

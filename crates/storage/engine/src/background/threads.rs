@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use seawall_sync::atomic::Ordering;
 use seawall_sync::thread;
+use seawall_types::Lsn;
 
 use crate::background::IDLE;
 use crate::checkpoint::statistics::Trigger;
@@ -103,6 +104,10 @@ impl Engine {
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.checkpoint(trigger)));
             let error = match checkpoint {
                 Ok(Ok(_)) => continue,
+                Ok(Err(Error::StandbysLack { lsn })) => {
+                    self.leave_checkpoint_to_standbys(lsn);
+                    continue;
+                }
                 Ok(Err(error)) => error,
                 Err(_) => self.lifecycle.stop("a checkpoint panicked".to_owned()),
             };
@@ -116,6 +121,16 @@ impl Engine {
                 background.checkpoint_work.wait(seen, Some(RETRY));
             }
         }
+    }
+
+    /// A checkpoint has waited for standbys in vain: the next one begins when what is up to `lsn` is visible.
+    fn leave_checkpoint_to_standbys(&self, lsn: Lsn) {
+        tracing::info!(%lsn, "a checkpoint waits for a quorum of standbys");
+        self.pacing.give_up_checkpoint();
+        self.background.checkpoint_wanted.store(true, Ordering::SeqCst);
+        let goes_on = || !self.background.stopping() && self.lifecycle.check_open().is_ok();
+        let wait = || goes_on().then(|| self.go_alone_in_time().unwrap_or(IDLE).min(IDLE));
+        self.queue.wait_until(None, || self.visible() >= lsn, wait);
     }
 
     fn keep_rules(&self) {
