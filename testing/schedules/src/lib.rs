@@ -86,6 +86,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario("locks_that_are_cancelled", 150, locks::that_are_cancelled),
         scenario("locks_of_rows_and_objects", 150, locks::of_rows_and_objects),
         scenario("commits_that_wait_for_standbys", 100, quorum::of_standbys),
+        scenario("standbys_that_come_and_go", 100, quorum::that_come_and_go),
         scenario("retention_against_writer_and_reader", 320, retention::against_writer_and_reader),
     ]
 }

@@ -4,9 +4,10 @@
 //! returned is seen, and one that was cancelled is seen when the quorum has it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_engine::{
-    Background, Durability, Error, Options, QuorumOptions, QuorumPositions, ReplicationLevel,
+    Background, Database, Durability, Error, Options, QuorumOptions, QuorumPositions, ReplicationLevel,
     StandbyPositions,
 };
 use seawall_simulation::SimulatedDisk;
@@ -90,5 +91,53 @@ pub(crate) fn of_standbys(seed: u64) {
             assert!(found.is_some(), "commit {number}");
         }
     }
+    database.close().unwrap();
+}
+
+/// Standbys come and go, and the server goes on alone whenever they are gone. Checked at the end: commits wait if, and only if, it is not
+/// alone; and nobody has waited for ever.
+pub(crate) fn that_come_and_go(seed: u64) {
+    let quorum = Some(QuorumOptions { alone_after: Some(Duration::ZERO) });
+    let options = Options { quorum, ..small_options(Background::Threads) };
+    let database = open(&SimulatedDisk::new(seed), options);
+    let table = database.create_table("t").unwrap();
+    let acknowledge = |database: &Database| {
+        let flushed = database.log().flushed();
+        let quorum = Some(QuorumPositions { written: flushed, flushed, applied: flushed });
+        database.quorum().standbys_are_at(StandbyPositions { quorum, candidate: Some(flushed) });
+    };
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (session, table) = (database.new_session(), table.clone());
+            thread::spawn(move || {
+                for number in 0..COMMITS {
+                    let replicated = session.with(Durability::Replicated(ReplicationLevel::Flushed));
+                    let key = [0, u8::try_from(writer * COMMITS + number).unwrap()];
+                    replicated.put(&table, key, "v").unwrap();
+                }
+            })
+        })
+        .collect();
+    let standbys: Vec<_> = (0..2)
+        .map(|_| {
+            let database = database.clone();
+            thread::spawn(move || {
+                for _ in 0..3 {
+                    acknowledge(&database);
+                    wait_a_while(seed % 5);
+                    database.quorum().standbys_are_at(StandbyPositions::default());
+                }
+            })
+        })
+        .collect();
+    writers.into_iter().chain(standbys).for_each(|thread| thread.join().unwrap());
+    acknowledge(&database);
+    assert_eq!(database.quorum().status().alone, None);
+    let session = database.new_session();
+    session.cancel_token().request();
+    let replicated = session.with(Durability::Replicated(ReplicationLevel::Flushed));
+    let waited = replicated.put(&table, [1], "v");
+    assert!(matches!(waited, Err(Error::NotReplicated { .. })), "{waited:?}: it is not alone");
+    acknowledge(&database);
     database.close().unwrap();
 }

@@ -56,6 +56,7 @@ mod explored {
         locks_that_are_cancelled
         locks_of_rows_and_objects
         commits_that_wait_for_standbys
+        standbys_that_come_and_go
         retention_against_writer_and_reader
     }
 

@@ -28,6 +28,7 @@ use crate::log::setup::{LogSetup, tree_options};
 use crate::options::{OpenMode, Options};
 use crate::pacing::recovery_time::RedoLength;
 use crate::quorum::mark::{Content, QuorumMark};
+use crate::quorum::marking::shown_by;
 use crate::recovery::Replay;
 use crate::recovery::archive_mode::check_archiving;
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
@@ -362,8 +363,8 @@ pub(crate) fn open_existing(
     let replay = Replay::new(&environment, &tree, opened.superblock, &options, keys.as_ref(), onto_backup)?;
     let replay = if matches!(continuation, Continuation::Followed) { replay.of_standby() } else { replay };
     let content = quorum_content(&environment, &options, superblock_database, continuation)?;
-    let replay = match content {
-        Some(content) => replay.shown_until(content.visible),
+    let replay = match content.and_then(|content| shown_by(&content, &options)) {
+        Some(shown) => replay.shown_until(shown),
         None => replay,
     };
     let mut replayed = replay.run(progress)?;
@@ -419,6 +420,7 @@ pub(crate) fn open_existing(
     }
     if engine.log.written().is_some() {
         engine.queue.flushed_until(end_of_log);
+        engine.take_up_alone(content.and_then(|content| content.alone));
         engine.apply_unshown(shown, end_of_log)?;
         engine.begin_marking()?;
     }

@@ -147,10 +147,12 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Reads the log to its end, and replays it up to `shown` only, where a record ends.
+    /// Reads the log to its end, and replays it up to `shown` only, where a record ends; or up to where pages may hold it already. Only
+    /// what was visible goes into pages, and the mark may lag behind it.
     pub(crate) fn shown_until(mut self, shown: Lsn) -> Replay<'a> {
+        let shown = shown.max(self.reader.position()).max(self.superblock.log_end);
         if shown < self.end_at_most {
-            self.reader.set_limit(shown.max(self.reader.position()));
+            self.reader.set_limit(shown);
             self.reads_on = true;
         }
         self

@@ -7,7 +7,7 @@ use seawall_types::Lsn;
 use crate::background::IDLE;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::options::{Durability, ReplicationLevel};
+use crate::options::{Durability, Options, ReplicationLevel};
 use crate::quorum::mark::{Content, QuorumMark};
 use crate::quorum::members::Alone;
 use crate::standby::apply::Unshown;
@@ -15,14 +15,28 @@ use crate::standby::apply::Unshown;
 /// Between two stores of the mark.
 const INTERVAL: Duration = Duration::from_millis(200);
 
+/// Whether the options allow a server to go on alone.
+fn goes_on_alone(options: &Options) -> bool {
+    options.quorum.is_some_and(|quorum| quorum.alone_after.is_some())
+}
+
+/// Up to where the log is shown by a database that is opened with this mark: `None` for all of it.
+pub(crate) fn shown_by(mark: &Content, options: &Options) -> Option<Lsn> {
+    (mark.alone.is_none() || !goes_on_alone(options)).then_some(mark.visible)
+}
+
 impl Engine {
     /// Applies the log from `shown` to `end`, which nobody sees before a quorum has it: for a database that was just opened.
     pub(crate) fn apply_unshown(&self, shown: Lsn, end: Lsn) -> Result<(), Error> {
         if shown >= end {
             return Ok(());
         }
-        let rows = Unshown { from: shown, end }.apply(self)?;
-        self.queue.count_rows(rows);
+        let applied = Unshown { from: shown, end }.apply(self)?;
+        if applied.commits == 0 {
+            // The record of a checkpoint, perhaps: later commits need not wait behind it.
+            return Ok(());
+        }
+        self.queue.count_rows(applied.rows);
         let ticket = self
             .queue
             .enter(end)
@@ -30,6 +44,23 @@ impl Engine {
         self.queue.applied(ticket, Durability::Replicated(ReplicationLevel::Flushed));
         tracing::warn!(%shown, %end, "what the log holds from here on is shown when a quorum of standbys has it");
         Ok(())
+    }
+
+    /// Goes on alone as before, if this server was alone when it ended.
+    pub(crate) fn take_up_alone(&self, recorded: Option<Alone>) {
+        let Some(alone) = recorded else { return };
+        if goes_on_alone(&self.options) {
+            self.members.still_alone(alone, self.queue.watermarks());
+            tracing::error!(
+                from = %alone.from,
+                "this server went on alone before it ended, and still does: a standby that is promoted now lacks what it acknowledges"
+            );
+        } else {
+            tracing::warn!(
+                from = %alone.from,
+                "this server went on alone before it ended: what it acknowledged then is shown when a quorum of standbys has it"
+            );
+        }
     }
 
     /// What is visible and on stable storage: `Async` commits may be lost with the power.
@@ -43,7 +74,7 @@ impl Engine {
         if !self.members.are_required() {
             return QuorumMark::remove(disk);
         }
-        let content = Content { visible: self.visible_for_good(), alone: None };
+        let content = Content { visible: self.visible_for_good(), alone: self.members.alone() };
         let mark = QuorumMark::create(disk, self.redo.superblock().database, content)?;
         *self.quorum_mark.lock() = Some(mark);
         Ok(())

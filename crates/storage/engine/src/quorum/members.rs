@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use seawall_sync::Mutex;
+use seawall_sync::{Mutex, MutexGuard};
 use seawall_types::Lsn;
 
 use crate::options::QuorumOptions;
-use crate::quorum::watermarks::QuorumPositions;
+use crate::quorum::watermarks::{QuorumPositions, Watermarks};
 
 /// A server that goes on alone waits for standbys again when they lack no more than this.
 const CAUGHT_UP_BYTES: u64 = 1 << 20;
@@ -50,6 +50,9 @@ pub struct QuorumStatus {
 #[derive(Debug)]
 pub(crate) struct Members {
     options: Option<QuorumOptions>,
+    /// Held by who has this server go on alone, or together again, from the decision until it is on record.
+    turn: Mutex<()>,
+    /// A latch. Whether commits wait (`Watermarks::require`) changes under it, together with `alone`.
     state: Mutex<State>,
 }
 
@@ -67,20 +70,30 @@ struct State {
     gate_opened: u64,
 }
 
-/// What the standbys' news mean for commits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    /// They wait as before.
-    AsBefore,
-    /// This server does not go on alone any more.
-    Together(Alone),
-}
-
 impl Members {
     /// No standby is connected yet.
     pub(crate) fn new(options: Option<QuorumOptions>, now: Duration) -> Members {
         let lost_since = options.map(|_| now);
-        Members { options, state: Mutex::new(State { lost_since, ..State::default() }) }
+        let state = Mutex::new(State { lost_since, ..State::default() });
+        Members { options, turn: Mutex::new(()), state }
+    }
+
+    /// This server was alone when it ended, and still is: what it acknowledged then is not to be waited for now.
+    pub(crate) fn still_alone(&self, alone: Alone, watermarks: &Watermarks) {
+        let mut state = self.state.lock();
+        state.alone = Some(alone);
+        watermarks.require(false);
+    }
+
+    /// From now on this server writes: the time without a quorum begins.
+    pub(crate) fn begin_waiting(&self, now: Duration) {
+        let mut state = self.state.lock();
+        state.lost_since = state.lost_since.map(|_| now);
+    }
+
+    /// Whether, and since when, this server goes on alone.
+    pub(crate) fn alone(&self) -> Option<Alone> {
+        self.state.lock().alone
     }
 
     /// Whether a quorum is asked for by the options.
@@ -88,50 +101,63 @@ impl Members {
         self.options.is_some()
     }
 
-    /// The standbys are so far, and `visible` is what readers see.
-    pub(crate) fn are_at(&self, positions: StandbyPositions, visible: Lsn, now: Duration) -> News {
+    /// The standbys are so far. Whether this server, if it goes on alone, may be together with them again.
+    pub(crate) fn are_at(&self, positions: StandbyPositions, visible: Lsn, now: Duration) -> bool {
         let mut state = self.state.lock();
         state.positions = positions;
         state.best_candidate = state.best_candidate.max(positions.candidate);
         state.has_given_up &= positions.candidate.is_none();
-        let Some(quorum) = positions.quorum.filter(|_| self.options.is_some()) else {
-            if self.options.is_some() {
-                state.lost_since.get_or_insert(now);
+        if self.options.is_none() {
+            return false;
+        }
+        match positions.quorum {
+            None => drop(state.lost_since.get_or_insert(now)),
+            Some(quorum) => {
+                if state.lost_since.take().is_some() && state.alone.is_none() {
+                    tracing::info!(flushed = %quorum.flushed, "a quorum of standbys is connected");
+                }
             }
-            return News::AsBefore;
-        };
-        if state.lost_since.take().is_some() && state.alone.is_none() {
-            tracing::info!(flushed = %quorum.flushed, "a quorum of standbys is connected");
         }
-        let lacks = visible.get().saturating_sub(quorum.flushed.get());
-        match state.alone.take_if(|_| lacks <= CAUGHT_UP_BYTES) {
-            Some(alone) => News::Together(alone),
-            None => News::AsBefore,
+        state.has_caught_up(visible)
+    }
+
+    /// The turn to change whether this server goes on alone.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock()
+    }
+
+    /// Commits wait for standbys again, if this server goes on alone and a quorum has caught up. In the turn.
+    pub(crate) fn together(&self, visible: Lsn, watermarks: &Watermarks) -> Option<Alone> {
+        let mut state = self.state.lock();
+        if !state.has_caught_up(visible) {
+            return None;
         }
+        watermarks.require(true);
+        state.alone.take()
     }
 
     /// How long commits still wait before this server goes on alone; zero if it is to now. `None`: there is a quorum, or commits wait
     /// however long that takes, or do not wait any more.
     pub(crate) fn alone_in(&self, now: Duration) -> Option<Duration> {
+        self.left(&self.state.lock(), now)
+    }
+
+    fn left(&self, state: &State, now: Duration) -> Option<Duration> {
         let after = self.options?.alone_after?;
-        let state = self.state.lock();
         let lost_since = state.lost_since.filter(|_| state.alone.is_none())?;
         Some(after.saturating_sub(now.saturating_sub(lost_since)))
     }
 
-    /// This server goes on alone from now on; `None` if that is not, or not any more, to be.
-    pub(crate) fn go_alone(&self, visible: Lsn, now: Duration, now_micros: i64) -> Option<Alone> {
-        if self.alone_in(now).is_none_or(|left| !left.is_zero()) {
-            return None;
-        }
+    /// This server goes on alone from now on; `false` if that is not, or not any more, to be. In the turn.
+    pub(crate) fn go_alone(&self, alone: Alone, now: Duration, watermarks: &Watermarks) -> bool {
         let mut state = self.state.lock();
-        if state.lost_since.is_none() || state.alone.is_some() {
-            return None;
+        if !self.left(&state, now).is_some_and(|left| left.is_zero()) {
+            return false;
         }
-        let alone = Alone { since_micros: now_micros, from: visible };
         state.alone = Some(alone);
         state.times_alone += 1;
-        Some(alone)
+        watermarks.require(false);
+        true
     }
 
     /// Whether a standby that could take over has the log up to `lsn`; there may be none to ask.
@@ -161,6 +187,14 @@ impl Members {
     }
 }
 
+impl State {
+    /// Whether this server goes on alone, and a quorum lacks little enough to be waited for again.
+    fn has_caught_up(&self, visible: Lsn) -> bool {
+        let lacks = |quorum: QuorumPositions| visible.get().saturating_sub(quorum.flushed.get());
+        self.alone.is_some() && self.positions.quorum.is_some_and(|quorum| lacks(quorum) <= CAUGHT_UP_BYTES)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,32 +211,73 @@ mod tests {
         Members::new(Some(QuorumOptions { alone_after }), Duration::ZERO)
     }
 
+    /// Watermarks of a server whose commits wait.
+    fn required() -> Watermarks {
+        let watermarks = Watermarks::default();
+        watermarks.require(true);
+        watermarks
+    }
+
+    const ALONE: Alone = Alone { since_micros: 1, from: Lsn::new(7) };
+
     #[test]
     fn a_server_goes_on_alone_only_after_the_time_that_it_was_given() {
-        let members = members(Some(5 * SECOND));
+        let (members, watermarks) = (members(Some(5 * SECOND)), required());
         assert_eq!(members.alone_in(2 * SECOND), Some(3 * SECOND));
-        assert_eq!(members.go_alone(Lsn::new(7), 2 * SECOND, 1), None);
-        let alone = members.go_alone(Lsn::new(7), 5 * SECOND, 1);
-        assert_eq!(alone, Some(Alone { since_micros: 1, from: Lsn::new(7) }));
-        assert_eq!(members.go_alone(Lsn::new(8), 6 * SECOND, 2), None, "it does so once");
+        assert!(!members.go_alone(ALONE, 2 * SECOND, &watermarks) && watermarks.are_required());
+        assert!(members.go_alone(ALONE, 5 * SECOND, &watermarks) && !watermarks.are_required());
+        assert!(!members.go_alone(ALONE, 6 * SECOND, &watermarks), "it does so once");
         assert_eq!(members.alone_in(6 * SECOND), None);
         let status = members.status(6 * SECOND);
-        assert_eq!((status.alone, status.times_alone, status.lost_for), (alone, 1, Some(6 * SECOND)));
+        assert_eq!((status.alone, status.times_alone, status.lost_for), (Some(ALONE), 1, Some(6 * SECOND)));
+    }
+
+    #[test]
+    fn the_time_of_a_standby_that_is_promoted_begins_with_the_promotion() {
+        let members = members(Some(5 * SECOND));
+        members.begin_waiting(100 * SECOND);
+        assert_eq!(members.alone_in(102 * SECOND), Some(3 * SECOND));
+        let asynchronous = Members::new(None, Duration::ZERO);
+        asynchronous.begin_waiting(SECOND);
+        assert_eq!(asynchronous.status(2 * SECOND).lost_for, None);
     }
 
     #[test]
     fn a_quorum_that_comes_back_is_waited_for_once_it_has_caught_up() {
-        let members = members(Some(SECOND));
-        let alone = members.go_alone(Lsn::new(7), SECOND, 1).unwrap();
+        let (members, watermarks) = (members(Some(SECOND)), required());
+        assert!(members.go_alone(ALONE, SECOND, &watermarks));
         let visible = Lsn::new(10 << 20);
-        assert_eq!(members.are_at(at(5 << 20), visible, SECOND), News::AsBefore);
-        assert_eq!(members.status(SECOND).alone, Some(alone));
-        assert_eq!(members.are_at(at(9 << 20), visible, SECOND), News::Together(alone));
-        assert_eq!(members.status(SECOND).alone, None);
+        assert!(!members.are_at(at(5 << 20), visible, SECOND));
+        assert_eq!(members.together(visible, &watermarks), None);
+        assert_eq!(members.status(SECOND).alone, Some(ALONE));
+        assert!(members.are_at(at(9 << 20), visible, SECOND));
+        assert_eq!(members.together(visible, &watermarks), Some(ALONE));
+        assert_eq!((members.status(SECOND).alone, watermarks.are_required()), (None, true));
         // Lost once more: the time begins anew.
         members.are_at(StandbyPositions::default(), visible, 10 * SECOND);
         members.are_at(StandbyPositions::default(), visible, 10 * SECOND + SECOND / 2);
         assert_eq!(members.alone_in(10 * SECOND + SECOND / 2), Some(SECOND / 2));
+    }
+
+    #[test]
+    fn a_quorum_that_is_lost_before_the_turn_is_not_waited_for() {
+        let (members, watermarks) = (members(Some(SECOND)), required());
+        assert!(members.go_alone(ALONE, SECOND, &watermarks));
+        assert!(members.are_at(at(50), Lsn::new(50), SECOND));
+        members.are_at(StandbyPositions::default(), Lsn::new(50), SECOND);
+        assert_eq!(members.together(Lsn::new(50), &watermarks), None);
+        assert_eq!((members.status(SECOND).alone, watermarks.are_required()), (Some(ALONE), false));
+    }
+
+    #[test]
+    fn a_server_that_ended_alone_begins_alone_until_a_quorum_has_caught_up() {
+        let (members, watermarks) = (members(Some(SECOND)), required());
+        members.still_alone(ALONE, &watermarks);
+        assert!(!watermarks.are_required());
+        assert_eq!(members.alone_in(10 * SECOND), None);
+        assert!(members.are_at(at(50), Lsn::new(50), SECOND));
+        assert_eq!(members.together(Lsn::new(50), &watermarks), Some(ALONE));
+        assert!(watermarks.are_required());
     }
 
     #[test]
@@ -226,11 +301,12 @@ mod tests {
 
     #[test]
     fn without_a_time_or_without_a_quorum_in_the_options_no_server_goes_on_alone() {
+        let watermarks = Watermarks::default();
         assert_eq!(members(None).alone_in(1000 * SECOND), None);
-        assert_eq!(members(None).go_alone(Lsn::ZERO, 1000 * SECOND, 1), None);
+        assert!(!members(None).go_alone(ALONE, 1000 * SECOND, &watermarks));
         let asynchronous = Members::new(None, Duration::ZERO);
-        assert_eq!(asynchronous.are_at(StandbyPositions::default(), Lsn::ZERO, SECOND), News::AsBefore);
+        assert!(!asynchronous.are_at(StandbyPositions::default(), Lsn::ZERO, SECOND));
         assert_eq!(asynchronous.status(SECOND).lost_for, None);
-        assert_eq!(asynchronous.go_alone(Lsn::ZERO, 1000 * SECOND, 1), None);
+        assert!(!asynchronous.go_alone(ALONE, 1000 * SECOND, &watermarks));
     }
 }

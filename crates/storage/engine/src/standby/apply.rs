@@ -96,12 +96,18 @@ impl Engine {
         reader.set_limit(received.flushed());
         // The one that new rows go to, until a freeze has the turn.
         let view = self.view.load_full();
-        let mut step =
-            Step { engine: self, view: &view, in_doubt, row_key: Vec::new(), rows: 0, is_own: false };
+        let mut step = Step {
+            engine: self,
+            view: &view,
+            in_doubt,
+            row_key: Vec::new(),
+            applied: Applied::default(),
+            is_own: false,
+        };
         let delay = if pace == Pace::Delayed { self.apply_control.delay() } else { Duration::ZERO };
         let (position, ended) = self.apply_records(reader, start, delay, &mut step);
-        self.queue.count_rows(step.rows);
-        let rows = step.rows;
+        let rows = step.applied.rows;
+        self.queue.count_rows(rows);
         if let Err(StepError::Record(error)) = &ended {
             // The reader has passed a record of which part may be applied: only another open begins before it.
             let _stopped = self.lifecycle.stop(error.to_string());
@@ -173,20 +179,34 @@ pub(crate) struct Unshown {
 }
 
 impl Unshown {
-    /// Puts its rows into the active memtable, where no snapshot sees them yet; how many.
-    pub(crate) fn apply(&self, engine: &Engine) -> Result<u64, Error> {
+    /// Puts its rows into the active memtable, where no snapshot sees them yet.
+    pub(crate) fn apply(&self, engine: &Engine) -> Result<Applied, Error> {
         let (disk, superblock) = (&engine.environment.disk, engine.redo.superblock());
         let mut reader = open_reader(disk, &superblock, engine.keys.as_ref(), self.from)?;
         reader.set_limit(self.end);
         let mut in_doubt = engine.in_doubt.all_in_order().into_iter().collect();
         let view = engine.view.load_full();
-        let mut step =
-            Step { engine, view: &view, in_doubt: &mut in_doubt, row_key: Vec::new(), rows: 0, is_own: true };
+        let mut step = Step {
+            engine,
+            view: &view,
+            in_doubt: &mut in_doubt,
+            row_key: Vec::new(),
+            applied: Applied::default(),
+            is_own: true,
+        };
         while let Some(record) = reader.next().map_err(|error| Error::log(&error))? {
             step.apply(&record)?;
         }
-        Ok(step.rows)
+        Ok(step.applied)
     }
+}
+
+/// What was applied.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Applied {
+    pub(crate) rows: u64,
+    /// Commits, prepares and decisions.
+    pub(crate) commits: u64,
 }
 
 /// Why a step failed.
@@ -208,7 +228,7 @@ struct Step<'a> {
     view: &'a View,
     in_doubt: &'a mut FxHashMap<Lsn, Arc<PreparedTransaction>>,
     row_key: Vec<u8>,
-    rows: u64,
+    applied: Applied,
     /// The log was written here: its list of storages to cut out is this server's, and loads past it are in pages here.
     is_own: bool,
 }
@@ -220,6 +240,10 @@ impl Step<'_> {
             |problem: &dyn Display| Error::Log { message: format!("record at {}: {problem}", span.start) };
         let record = found.decode().map_err(|error| place(&error))?;
         self.engine.apply_control.counters.count(&record);
+        self.applied.commits += u64::from(matches!(
+            record,
+            Record::Commit(_) | Record::Prepare(_) | Record::CommitPrepared(_) | Record::RollbackPrepared(_)
+        ));
         match record {
             Record::Commit(commit) => self.put_all(span.end, commit.changes(), &place),
             Record::Prepare(_) => self.prepare(span.end, found.body),
@@ -278,7 +302,7 @@ impl Step<'_> {
 
     fn put(&mut self, stamp: Lsn, row_key: &[u8], value: Option<&[u8]>) {
         self.view.active.insert(row_key, stamp, value, || self.engine.horizon_in(self.view));
-        self.rows += 1;
+        self.applied.rows += 1;
     }
 
     /// Puts the rows that a drop stands for, at once: a checkpoint does so on the primary, and who takes the name again then writes what

@@ -67,6 +67,8 @@ impl Engine {
             }
         })?;
         self.redo.stored(superblock);
+        // Before the first commit: none has waited for standbys yet.
+        self.members.begin_waiting(self.clock().monotonic());
         self.log.become_written(log);
         Ok(())
     }
