@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use seawall_engine::Durability;
+use seawall_engine::{Durability, Isolation};
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use crate::schema::Sequence;
@@ -121,23 +121,45 @@ impl SchemaStore {
     }
 
     fn counter(&self, sequence: &Sequence) -> SqlResult<Arc<Mutex<Counter>>> {
+        let is_standby = self.database().standby().is_some();
         let mut counters = self.counters().0.lock();
         if let Some(counter) = counters.get(&sequence.state) {
             return Ok(Arc::clone(counter));
         }
-        let position = match self.database().get(self.sequences(), sequence.state.to_be_bytes()).sql()? {
+        let position = match self.newest_position(sequence)? {
             Some(row) => decode(&row)?,
             None => sequence.beginning(),
         };
         let counter = Arc::new(Mutex::new(Counter { position, logged: 0 }));
-        counters.insert(sequence.state, Arc::clone(&counter));
+        // Of a standby: the primary counts on.
+        if !is_standby {
+            counters.insert(sequence.state, Arc::clone(&counter));
+        }
         Ok(counter)
+    }
+
+    /// The row of a sequence, also one that is not visible yet: a restart may have found it in a log that standbys lack.
+    fn newest_position(&self, sequence: &Sequence) -> SqlResult<Option<Vec<u8>>> {
+        let (session, key) = (self.database().new_session(), sequence.state.to_be_bytes());
+        if session.quorum().newest_waiting().is_none() || session.standby().is_some() {
+            return session.get(self.sequences(), key).sql();
+        }
+        let mut found = None;
+        let mut transaction = session.with(Isolation::ReadCommitted).with(Durability::Async).begin();
+        let mut look = |row: Option<&[u8]>| {
+            found = row.map(<[u8]>::to_vec);
+            found.clone()
+        };
+        transaction.update(self.sequences(), key, &mut look).sql()?;
+        // A transaction without a record would wait until what it has seen is visible.
+        transaction.commit_async().sql()?;
+        Ok(found)
     }
 
     fn write_position(&self, sequence: &Sequence, position: SequencePosition) -> SqlResult<()> {
         let mut row = position.value.to_le_bytes().to_vec();
         row.push(u8::from(position.is_called));
-        let mut transaction = self.database().begin();
+        let mut transaction = self.database().new_session().begin();
         transaction.set_durability(Durability::Async);
         transaction.put(self.sequences(), sequence.state.to_be_bytes(), row).sql()?;
         // Not waited for: whatever uses a value is later in the log.

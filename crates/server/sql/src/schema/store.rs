@@ -10,6 +10,7 @@
 //! touches rows of definitions only.
 
 mod access;
+mod beginning;
 mod encoding;
 mod functions;
 mod lookup;
@@ -30,11 +31,10 @@ use seawall_engine::{Database, Direction, Transaction};
 use seawall_types::Lsn;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
-use crate::catalog::numbers::{BOOTSTRAP_ROLE, DATABASE_OWNER, PG_CATALOG, PG_NAMESPACE, PUBLIC, SEAWALL};
-use crate::catalog::source::{Namespace, Role};
+use crate::catalog::numbers::{PG_CATALOG, SEAWALL};
 use crate::monitor::Monitor;
-use crate::schema::privilege::{AccessItem, AccessList, ObjectKind, Privileges};
 use crate::schema::sequence::Counters;
+use crate::schema::store::beginning::open_table;
 use crate::schema::store::encoding::StoredRelation;
 use crate::schema::store::numbers::Numbers;
 use crate::schema::{Definition, Index, Sequence, Table, View};
@@ -92,13 +92,14 @@ impl SchemaStore {
     /// # Errors
     /// What the engine says.
     pub fn open(database: &Database, superuser: &str) -> SqlResult<SchemaStore> {
-        let definitions = database.open_or_create_table(DEFINITIONS).sql()?;
-        let sequences = database.open_or_create_table(SEQUENCES).sql()?;
+        let definitions = open_table(database, DEFINITIONS)?;
+        let sequences = open_table(database, SEQUENCES)?;
+        let statistics = open_table(database, STATISTICS)?;
         let store = SchemaStore {
             database: database.clone(),
             definitions,
             sequences,
-            statistics: statistics::StatisticsStore::new(database.open_or_create_table(STATISTICS).sql()?),
+            statistics: statistics::StatisticsStore::new(statistics),
             numbers: Mutex::new(Numbers::default()),
             decoded: Cache::new(KEPT_MAX),
             handles: Cache::new(KEPT_MAX),
@@ -112,36 +113,8 @@ impl SchemaStore {
         if database.standby().is_some() {
             return Ok(store);
         }
-        let mut transaction = database.begin();
-        if store.namespace(&mut transaction, PUBLIC)?.is_none() {
-            store.put_first_objects(&mut transaction, superuser)?;
-        }
-        store.remove_discarded(&mut transaction)?;
-        transaction.commit().sql()?;
+        store.begin_defining(superuser)?;
         Ok(store)
-    }
-
-    fn put_first_objects(&self, transaction: &mut Transaction, superuser: &str) -> SqlResult<()> {
-        let public = Namespace { oid: PUBLIC, name: "public".to_owned(), owner: DATABASE_OWNER };
-        self.put_namespace(transaction, &public, None)?;
-        let mut access = AccessList::of_new(ObjectKind::Schema, DATABASE_OWNER);
-        access.items.push(AccessItem {
-            grantee: 0,
-            grantor: DATABASE_OWNER,
-            privileges: Privileges::USAGE,
-            grantable: Privileges::NONE,
-        });
-        self.put_access_list(transaction, (PUBLIC, PG_NAMESPACE, 0), Some(&access))?;
-        let role = Role {
-            is_superuser: true,
-            creates_roles: true,
-            creates_databases: true,
-            can_log_in: true,
-            replicates: true,
-            bypasses_row_security: true,
-            ..Role::plain(BOOTSTRAP_ROLE, superuser.to_owned())
-        };
-        self.put_role(transaction, &role, None)
     }
 
     /// The engine's database.
@@ -171,6 +144,12 @@ impl SchemaStore {
     /// A transaction that has changed definitions has ended, at the latest at this moment.
     pub fn note_change(&self, at: Lsn) {
         self.changed_at.fetch_max(at.get(), Ordering::AcqRel);
+    }
+
+    /// As `note_change`, of a transaction that has ended now, perhaps in a commit that is not visible yet.
+    pub(crate) fn note_change_now(&self) {
+        let newest = self.database.quorum().newest_waiting();
+        self.note_change(newest.unwrap_or_else(|| self.database.snapshot().lsn()));
     }
 
     /// This server defines from now on.

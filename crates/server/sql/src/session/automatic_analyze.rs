@@ -173,7 +173,7 @@ impl SqlDatabase {
 
     /// Numbers and names.
     fn tables_to_analyze(&self, settings: &AutomaticAnalyze) -> SqlResult<Vec<(Oid, String)>> {
-        let mut transaction = self.engine.begin();
+        let mut transaction = self.look();
         let mut due = Vec::new();
         for (oid, changed) in self.store.monitor.relations.changed_by(u64::from(settings.threshold)) {
             let Some(Definition::Table(table)) = self.store.definition(&mut transaction, oid)? else {
@@ -189,7 +189,7 @@ impl SqlDatabase {
     }
 
     fn session_to_analyze(self: &Arc<SqlDatabase>) -> SqlResult<Session> {
-        let role = self.store.role(&mut self.engine.begin(), BOOTSTRAP_ROLE)?;
+        let role = self.store.role(&mut self.look(), BOOTSTRAP_ROLE)?;
         let role = role.ok_or_else(|| SqlError::internal("the first superuser is missing"))?;
         let plain = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let settings = [

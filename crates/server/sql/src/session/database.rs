@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use seawall_engine::Database;
+use seawall_engine::{Database, Transaction};
 use seawall_replication::Replication;
 use seawall_values::{SqlError, SqlResult, SqlState};
 
@@ -156,7 +156,7 @@ impl SqlDatabase {
 
     /// What `ALTER ROLE ALL SET`, `ALTER DATABASE .. SET` and `ALTER ROLE .. SET` have stored: the more special comes later, and counts.
     fn stored_settings(&self, role: &Role) -> SqlResult<Vec<(String, String)>> {
-        let mut transaction = self.engine.begin();
+        let mut transaction = self.look();
         let mut stored = Vec::new();
         for (database, role) in [(0, 0), (DATABASE, 0), (0, role.oid), (DATABASE, role.oid)] {
             for setting in self.store.settings_of(&mut transaction, database, role)? {
@@ -169,7 +169,7 @@ impl SqlDatabase {
 
     /// `42501` unless the role may connect to the database.
     fn check_may_connect(&self, login: &Login, role: &Role) -> SqlResult<()> {
-        let mut transaction = self.engine.begin();
+        let mut transaction = self.look();
         let rights = self.store.rights(&mut transaction, role.oid)?;
         let (kind, place) = (ObjectKind::Database, (DATABASE, PG_DATABASE, 0));
         let held = self.store.privileges_held(&mut transaction, &rights, kind, place, BOOTSTRAP_ROLE)?;
@@ -199,7 +199,12 @@ impl SqlDatabase {
     }
 
     fn role(&self, name: &str) -> SqlResult<Option<Role>> {
-        self.store.role_named(&mut self.engine.begin(), name)
+        self.store.role_named(&mut self.look(), name)
+    }
+
+    /// Looks at what is visible now, and waits for no commit: standbys log in by what is read here, and a commit may wait for them.
+    pub(super) fn look(&self) -> Transaction {
+        self.engine.new_session().begin()
     }
 
     /// Whether a role is a superuser: some connections are reserved for these.

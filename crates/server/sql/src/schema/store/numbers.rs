@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{Durability, Transaction};
+use seawall_engine::{Durability, Isolation, Transaction};
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::{SchemaStore, rows};
-use crate::storage::engine_error::EngineResult;
+use crate::storage::engine_error::{EngineResult, sql_error};
 use crate::storage::layout::RowNumbers;
 use crate::storage::value::damaged;
 
@@ -106,7 +106,7 @@ impl SchemaStore {
     /// Notes, at once, that a table of the engine is being loaded for a transaction.
     pub(crate) fn note_load(&self, name: &str) -> SqlResult<()> {
         let note = rows::discarded(rows::Discarded::Table, name.as_bytes());
-        let mut transaction = self.database.begin();
+        let mut transaction = self.database.new_session().begin();
         transaction.put(&self.definitions, note, b"").sql()?;
         transaction.commit().map(drop).sql()
     }
@@ -116,10 +116,14 @@ impl SchemaStore {
         self.delete(transaction, &rows::discarded(rows::Discarded::Table, name.as_bytes()))
     }
 
-    /// Drops a table that was loaded in vain.
+    /// Drops a table that was loaded in vain. One that is not visible yet, because standbys lack it, is dropped at the next open.
     pub(crate) fn drop_load(&self, name: &str) -> SqlResult<()> {
-        let mut transaction = self.database.begin();
-        drop_if_there(&mut transaction, name.as_bytes())?;
+        let mut transaction = self.database.new_session().begin();
+        match transaction.table(name) {
+            Err(seawall_engine::Error::NoSuchTable { .. }) => return Ok(()),
+            found => drop(found.sql()?),
+        }
+        transaction.drop_table(name).sql()?;
         self.remove_note_of_load(&mut transaction, name)?;
         transaction.commit().map(drop).sql()
     }
@@ -139,18 +143,36 @@ impl SchemaStore {
     }
 
     fn take_block(&self, name: &str, first: u64, count: u64) -> SqlResult<std::ops::Range<u64>> {
-        let mut transaction = self.database.begin();
-        transaction.set_durability(Durability::Async);
-        let key = rows::counter(name);
-        let stored = transaction.get_for_update(&self.definitions, &key).sql()?;
-        let next = match stored {
-            Some(bytes) => u64::from_le_bytes(bytes.try_into().map_err(|_| damaged("a counter"))?),
-            None => first,
+        // A session of its own: it waits for no commit of another block, which may not be visible for as long as standbys lack it.
+        let session = self.database.new_session();
+        let mut transaction = session.with(Isolation::ReadCommitted).with(Durability::Async).begin();
+        let (key, mut taken) = (rows::counter(name), 0..0);
+        let take = |stored: Option<&[u8]>| -> Result<Option<[u8; 8]>, TakeError> {
+            let next = match stored {
+                Some(bytes) => u64::from_le_bytes(bytes.try_into().map_err(|_| TakeError::Damaged)?),
+                None => first,
+            };
+            taken = next..next.saturating_add(count);
+            Ok(Some(taken.end.to_le_bytes()))
         };
-        let end = next.saturating_add(count);
-        transaction.put(&self.definitions, &key, end.to_le_bytes()).sql()?;
+        transaction.try_update(&self.definitions, &key, take).map_err(|error| match error {
+            TakeError::Damaged => damaged("a counter"),
+            TakeError::Engine(error) => sql_error(&error),
+        })?;
         transaction.commit_async().sql()?.wait().sql()?;
-        Ok(next..end)
+        Ok(taken)
+    }
+}
+
+/// Why a block is not taken.
+enum TakeError {
+    Damaged,
+    Engine(seawall_engine::Error),
+}
+
+impl From<seawall_engine::Error> for TakeError {
+    fn from(error: seawall_engine::Error) -> TakeError {
+        TakeError::Engine(error)
     }
 }
 
