@@ -23,6 +23,7 @@ pub(super) fn write_replication(text: &mut String, context: &Context) -> std::fm
     let Some(replication) = context.replication() else { return Ok(()) };
     let now = context.clock.wall_micros();
     write_senders(text, &replication, now)?;
+    write_quorum(text, &replication)?;
     write_standby(text, &replication, now)
 }
 
@@ -59,6 +60,22 @@ fn write_senders(text: &mut String, replication: &Replication, now: i64) -> std:
         writeln!(text, "{name}{{{}}} {}", labels_of(sender), seconds(age))?;
     }
     Ok(())
+}
+
+/// How many commits wait for it, the engine's families say (`seawall_commits_in_flight`).
+fn write_quorum(text: &mut String, replication: &Replication) -> std::fmt::Result {
+    let status = replication.database().quorum().status();
+    if !status.is_required || replication.database().standby().is_some() {
+        return Ok(());
+    }
+    let name = "seawall_quorum_lost_seconds";
+    let help = "How long too few of the standbys that commits wait for have been connected; 0 if enough are.";
+    writeln!(text, "# TYPE {name} gauge\n# UNIT {name} seconds\n# HELP {name} {help}")?;
+    writeln!(text, "{name} {:.6}", status.lost_for.unwrap_or_default().as_secs_f64())?;
+    let name = "seawall_quorum_alone";
+    let help = "1 if this server acknowledges commits without standbys, because too few have been connected for too long.";
+    writeln!(text, "# TYPE {name} gauge\n# HELP {name} {help}")?;
+    writeln!(text, "{name} {}", u8::from(status.alone.is_some()))
 }
 
 fn write_standby(text: &mut String, replication: &Replication, now: i64) -> std::fmt::Result {

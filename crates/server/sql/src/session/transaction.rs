@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_engine::{Error, Isolation, LockWait, Savepoint, Transaction};
+use seawall_engine::{Durability, Error, Isolation, LockWait, Savepoint, Transaction};
 use seawall_types::Lsn;
 use seawall_values::{SqlError, SqlResult, SqlState};
 
@@ -270,8 +270,18 @@ impl Session {
         let result = checked.and_then(|gone| {
             if let Some(mut transaction) = open.engine {
                 // What counts is the setting at the end, as in PostgreSQL.
-                transaction.set_durability(self.settings.synchronous_commit().durability());
-                in_order(transaction, open.isolation, Transaction::commit)?;
+                let durability = self.settings.synchronous_commit().durability();
+                transaction.set_durability(durability);
+                let is_replicated = matches!(durability, Durability::Replicated(_));
+                let may_wait = has_written && is_replicated && self.engine.quorum().is_required();
+                if may_wait {
+                    self.activity.set_wait(Some(("IPC", "SyncRep")));
+                }
+                let committed = in_order(transaction, open.isolation, Transaction::commit);
+                if may_wait {
+                    self.activity.set_wait(None);
+                }
+                committed?;
             }
             self.on_commit.forget(&gone);
             Ok(())
@@ -324,7 +334,7 @@ impl Session {
         self.pending_channels.clear();
         self.advisory.return_to(0);
         if changed_definitions {
-            self.database.store.note_change(self.engine.snapshot().lsn());
+            self.database.store.note_change_now();
             self.storage.forget_definitions();
             self.expressions.clear();
         }
@@ -518,14 +528,15 @@ impl Session {
         }
         let database = Arc::clone(&self.database);
         let _changing = (!changes_nothing_else).then(|| database.store.begin_change());
-        two_phase.commit(gid).map(|_| ()).sql()?;
+        // Where the wait for standbys was ended, its changes are visible later.
+        let decided = two_phase.commit(gid).map(|_| ());
         if !changes_nothing_else {
-            // Definitions and privileges that it may have changed are visible now: plans and rights are looked up again.
-            self.database.store.note_change(self.engine.snapshot().lsn());
+            // Definitions and privileges that it may have changed: plans and rights are looked up again.
+            self.database.store.note_change_now();
             self.storage.forget_definitions();
             self.expressions.clear();
         }
-        Ok(())
+        decided.sql()
     }
 
     /// `42501` unless the user is a superuser, or has prepared the transaction.
