@@ -21,6 +21,7 @@ mod process;
 #[path = "../../../server/server/tests/clients/program.rs"]
 #[allow(dead_code, reason = "the tests of clients use all of it")]
 mod program;
+mod quorum;
 mod reference;
 mod standbys;
 mod vanishing;

@@ -52,10 +52,16 @@ impl Place {
     }
 
     pub(crate) fn start_database(&self, database: &str, more: &[&str]) -> Started {
+        self.start_on(0, database, more)
+    }
+
+    /// As `start_database`, on a port that is known; 0: any.
+    pub(crate) fn start_on(&self, port: u16, database: &str, more: &[&str]) -> Started {
         let name = if database == self.database { "log".to_owned() } else { format!("log of {database}") };
         let log = self.path().join(name);
         let said = std::fs::File::options().create(true).append(true).open(&log).unwrap();
-        let words = ["serve", database, "--json", "--port", "0", "--unix-socket", "off"];
+        let port = port.to_string();
+        let words = ["serve", database, "--json", "--port", &port, "--unix-socket", "off"];
         let mut command = self.command(&words);
         command.args(more).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
         Started { child: command.spawn().unwrap(), log }

@@ -13,12 +13,13 @@ use crate::process::{Place, Serving, answered, rows, value};
 const WRITERS: u64 = 3;
 
 /// Follows `upstream`; the names of what follows are those of the directories.
-fn follow(place: &Place, directory: &str, upstream: &Serving) -> Serving {
-    let settings = format!(
-        "host=localhost port={} user=postgres slot={directory} application_name={directory}",
-        upstream.port
-    );
-    place.serve_database(directory, &["--follow", &settings])
+pub(crate) fn follow(place: &Place, directory: &str, upstream: &Serving) -> Serving {
+    place.serve_database(directory, &["--follow", &followed(directory, upstream.port)])
+}
+
+/// What `directory` follows.
+pub(crate) fn followed(directory: &str, port: u16) -> String {
+    format!("host=localhost port={port} user=postgres slot={directory} application_name={directory}")
 }
 
 fn ask(serving: &Serving, sql: &str) -> String {
@@ -46,14 +47,14 @@ fn fingerprint(serving: &Serving) -> String {
 }
 
 /// Everything that `upstream` has is seen by readers of `standby`.
-fn wait_for(standby: &Serving, upstream: &Serving, position: &str) {
+pub(crate) fn wait_for(standby: &Serving, upstream: &Serving, position: &str) {
     let end = ask(upstream, &format!("select {position}"));
     let has_come = format!("select coalesce(pg_last_wal_replay_lsn() >= '{end}', false)");
     wait_until("the standby has applied everything", || ask(standby, &has_come) == "t");
 }
 
-const WRITTEN: &str = "pg_current_wal_lsn()";
-const FOLLOWED: &str = "pg_last_wal_replay_lsn()";
+pub(crate) const WRITTEN: &str = "pg_current_wal_lsn()";
+pub(crate) const FOLLOWED: &str = "pg_last_wal_replay_lsn()";
 
 #[test]
 fn standbys_are_made_under_load_and_follow_the_one_that_is_promoted() {
@@ -128,9 +129,8 @@ fn standbys_are_made_under_load_and_follow_the_one_that_is_promoted() {
     assert_eq!(fingerprint(&second), fingerprint(&first));
 
     // What was promoted is not a standby by mistake, and is served without --follow.
-    let port = first.port;
     first.kill();
-    let again = format!("host=localhost port={port} user=postgres");
+    let again = format!("host=localhost port={} user=postgres", second.port);
     let refused = place.command(&["serve", "first", "--port", "0", "--follow", &again]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();

@@ -38,7 +38,7 @@ pub use command::{Command, CommandError, StartReplication};
 pub use follower::{FollowError, Follower, system_identifier};
 pub use lag::{Lag, LagTracker};
 pub use message::Progress;
-pub use rejoin::{RejoinError, rejoin};
+pub use rejoin::{RejoinError, UpstreamHistory};
 pub use sender::{Sender, SenderError, Step, current_history};
 pub use settings::{TlsMode, UpstreamSettings, UpstreamSettingsError};
 pub use status::{ActiveSlot, ReceiverStatus, Replication, SenderStatus, SlotError, SlotInfo};

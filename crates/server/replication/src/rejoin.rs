@@ -38,27 +38,57 @@ pub enum RejoinError {
     Database(#[from] Error),
 }
 
-/// Makes the closed database of `directory` ready to follow its upstream: see [`DatabaseDirectory::rejoin`].
-///
-/// # Errors
-/// `Client` if the upstream cannot be reached now; the others if the database cannot follow it.
-pub fn rejoin(
-    directory: &DatabaseDirectory,
-    options: &Options,
-    settings: &UpstreamSettings,
-    dial: &dyn Dial,
-) -> Result<Rejoined, RejoinError> {
-    let (database, own) = directory.identity()?;
-    let mut client = Client::log_in(dial.dial().map_err(ClientError::from)?, settings)?;
-    let (system, timeline) = identify(&mut client)?;
-    let expected = system_identifier_of(database);
-    if system != expected {
-        return Err(RejoinError::OtherDatabase { found: system, expected });
+/// What an upstream has said about its timeline, next to the history of the database that is to follow it.
+#[derive(Debug)]
+pub struct UpstreamHistory {
+    own: TimelineHistory,
+    upstream: TimelineHistory,
+}
+
+impl UpstreamHistory {
+    /// Asks the upstream of the closed database in `directory`.
+    ///
+    /// # Errors
+    /// `Client` if the upstream cannot be asked now; the others if the database cannot follow it.
+    pub fn ask(
+        directory: &DatabaseDirectory,
+        settings: &UpstreamSettings,
+        dial: &dyn Dial,
+    ) -> Result<UpstreamHistory, RejoinError> {
+        let (database, own) = directory.identity()?;
+        let mut client = Client::log_in(dial.dial().map_err(ClientError::from)?, settings)?;
+        let (system, timeline) = identify(&mut client)?;
+        let expected = system_identifier_of(database);
+        if system != expected {
+            return Err(RejoinError::OtherDatabase { found: system, expected });
+        }
+        let upstream = match timeline == own.timeline && own.forks.is_empty() {
+            true => own.clone(),
+            false => history_of(&mut client, timeline)?,
+        };
+        Ok(UpstreamHistory { own, upstream })
     }
-    if timeline == own.timeline && own.forks.is_empty() {
-        return Ok(Rejoined::AsItWas);
+
+    /// The upstream's timeline.
+    pub fn timeline(&self) -> TimelineId {
+        self.upstream.timeline
     }
-    Ok(directory.rejoin(options, &history_of(&mut client, timeline)?)?)
+
+    /// Whether the upstream's timeline is the database's own, or one that it came from.
+    pub fn is_known_here(&self) -> bool {
+        self.own.descends_from(&self.upstream)
+    }
+
+    /// Makes the database ready to follow the upstream: see [`DatabaseDirectory::rejoin`].
+    ///
+    /// # Errors
+    /// `Database`.
+    pub fn rejoin(&self, directory: &DatabaseDirectory, options: &Options) -> Result<Rejoined, RejoinError> {
+        if self.own == self.upstream {
+            return Ok(Rejoined::AsItWas);
+        }
+        Ok(directory.rejoin(options, &self.upstream)?)
+    }
 }
 
 fn identify(client: &mut Client) -> Result<(String, TimelineId), RejoinError> {
@@ -75,6 +105,9 @@ fn identify(client: &mut Client) -> Result<(String, TimelineId), RejoinError> {
 }
 
 fn history_of(client: &mut Client, timeline: TimelineId) -> Result<TimelineHistory, RejoinError> {
+    if timeline == TimelineId::FIRST {
+        return Ok(TimelineHistory::first());
+    }
     let command = format!("TIMELINE_HISTORY {timeline}");
     let rows = client.command(&command)?;
     let history = match rows.first().map(Vec::as_slice) {

@@ -445,6 +445,11 @@ mod tests {
         // Promoted by mistake: the primary is there still.
         assert_eq!(three.parting(&first), parting(1, 100, true, None));
         assert_eq!(three.parting(&two), parting(2, 300, true, None));
+        assert!(three.descends_from(&three) && three.descends_from(&two) && three.descends_from(&first));
+        assert!(!two.descends_from(&three) && !two.descends_from(&fork(&first, 2, 100, 9)));
+        assert!(
+            three.has_number(timeline(1)) && three.has_number(timeline(3)) && !two.has_number(timeline(3))
+        );
         assert_eq!(three.up_to(timeline(2)), two);
         assert_eq!(three.up_to(timeline(1)), first);
     }

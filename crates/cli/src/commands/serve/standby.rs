@@ -3,8 +3,8 @@
 //! ```text
 //!   empty directory --copy of the primary--> rows --> follows until the copy is whole --> sessions, follows on
 //! ```
-//! A directory that was promoted is not followed with again by mistake: the file `standby` (`marker`) is there, and its timeline is written
-//! here.
+//! A directory that was promoted is not followed with again by mistake: the file `standby` (`marker`) is there, its timeline is written
+//! here, and the upstream is on a timeline that it came from (`rejoin`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,27 +24,17 @@ use crate::failure::Failure;
 const REPORT_BYTES: u64 = 1 << 30;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Refuses what the directory is not for: serving a standby as a primary, and following with what was promoted.
+/// Refuses to serve a standby as a primary.
 pub(super) fn check_role(directory: &Path, upstream: Option<&UpstreamSettings>) -> Result<(), Failure> {
     let is_followed = DatabaseDirectory::at(directory).is_followed()?;
-    let was_standby = marker::is_there(directory).map_err(Failure::io("cannot look at the directory"))?;
     let shown = directory.display();
     match upstream {
         None if is_followed => Err(Failure::Usage(format!(
             "{shown} is a standby: give --follow; or, if its primary is gone for good, `seawall promote {shown}` while it is served \
              with --follow"
         ))),
-        Some(_) if was_standby && !is_followed && !is_empty(directory)? => Err(Failure::Usage(format!(
-            "{shown} was a standby, and was promoted: serve it without --follow. If another server is the primary now, and this one is \
-             to follow it, remove the file {shown}/{}",
-            marker::NAME
-        ))),
         None | Some(_) => Ok(()),
     }
-}
-
-fn is_empty(directory: &Path) -> Result<bool, Failure> {
-    Ok(needs_copy(&Environment::from(directory))?)
 }
 
 /// Opens the standby in `directory`, which is made from the upstream first where there is none.
@@ -55,13 +45,12 @@ pub(super) fn open(
     progress: &Progress,
 ) -> Result<Database, Failure> {
     let environment = Environment::from(directory);
-    let place = DatabaseDirectory::at(directory);
     if needs_copy(&environment)? {
         copy(&environment, &options, upstream)?;
     } else {
-        rejoin::rejoin(&place, &options, upstream, &dial(upstream)?)?;
+        rejoin::rejoin(directory, &options, upstream)?;
     }
-    let database = place.follow(options)?;
+    let database = DatabaseDirectory::at(directory).follow(options)?;
     marker::put(directory).map_err(Failure::io("cannot mark the directory as a standby's"))?;
     complete(&database, upstream, progress)?;
     Ok(database)

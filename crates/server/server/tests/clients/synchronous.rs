@@ -1,7 +1,7 @@
 //! Commits that wait for a standby, and a former primary that comes back.
 
 use seawall_engine::{Database, DatabaseDirectory, Options, QuorumOptions, Rejoined};
-use seawall_replication::{Follower, StandbyNames, UpstreamSettings, rejoin};
+use seawall_replication::{Follower, StandbyNames, UpstreamHistory, UpstreamSettings};
 use seawall_server::{Shutdown, UpstreamDial};
 use seawall_testing::wait_until;
 
@@ -75,7 +75,9 @@ fn a_commit_waits_for_its_standby_and_a_former_primary_follows_again() {
     standby.sql("insert into t values (5)");
     let former = DatabaseDirectory::at(&data);
     let dial = UpstreamDial::new(settings(&standby)).unwrap();
-    let rejoined = rejoin(&former, &options(), &settings(&standby), &dial).unwrap();
+    let history = UpstreamHistory::ask(&former, &settings(&standby), &dial).unwrap();
+    assert!(!history.is_known_here());
+    let rejoined = history.rejoin(&former, &options()).unwrap();
     assert!(matches!(rejoined, Rejoined::Cut(_)), "{rejoined:?}");
     let former = Primary::over(former.follow(options()).unwrap());
     let follower = follow(&former, &standby);
