@@ -79,13 +79,17 @@ fn a_primary_that_was_killed_while_commits_waited_logs_its_standby_in_and_shows_
 fn a_standby_that_commits_wait_for_is_made_while_they_wait() {
     let place = Place::new();
     let primary = place.serve(&[]);
-    rows(&mut primary.client(), "create table t (a int primary key)");
+    rows(&mut primary.client(), "create table t (a int primary key); create view v as select 1 as b");
     primary.end();
     let primary = place.serve(&waits_for("second"));
-    commit_in_vain(&primary, "insert into t values (1)");
+    let mut reader = primary.client();
+    assert_eq!(value(&mut reader, "select b from v"), "1");
+    commit_in_vain(&primary, "insert into t values (1); create or replace view v as select 2 as b");
     assert_eq!(ask(&primary, "select count(*) from t"), "0");
+    assert_eq!(value(&mut reader, "select b from v"), "1");
     let standby = follow(&place, "second", &primary);
     wait_until("the standby has it", || ask(&primary, "select count(*) from t") == "1");
+    assert_eq!(value(&mut reader, "select b from v"), "2", "what was planned before is planned again");
     rows(&mut primary.client(), "insert into t values (2)");
     wait_for(&standby, &primary, WRITTEN);
     assert_eq!(ask(&standby, "select count(*) from t"), "2");
