@@ -2,6 +2,8 @@ use seawall_engine::{Database, MemoryOptions, Options};
 use seawall_values::{Datum, TypeReference, oid};
 
 use super::*;
+use crate::catalog::numbers::{BOOTSTRAP_ROLE, PUBLIC};
+use crate::catalog::source::{Namespace, Role};
 use crate::schema::{
     Column, Constraint, ConstraintKind, Definitions, ForeignKey, Identity, IndexKey, IndexedValue, KeyColumn,
     ReferentialAction, RowKey,
