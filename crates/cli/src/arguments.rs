@@ -251,7 +251,7 @@ pub(crate) enum Command {
     #[command(after_help = upkeep::DRILL_HELP)]
     Drill(DrillArguments),
     /// Serve the database in DIR, which is made if missing, to clients of PostgreSQL: psql, pgbench, drivers.
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Make a primary of the standby that a server of this machine serves from DIR. Sessions go on.
     Promote(Promote),
     /// Show which settings are in force, and whether each is from an option, the environment, the file or nowhere.
