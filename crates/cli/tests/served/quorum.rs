@@ -97,6 +97,23 @@ fn a_standby_that_commits_wait_for_is_made_while_they_wait() {
     primary.end();
 }
 
+#[test]
+fn a_primary_without_its_standby_ends_though_a_table_is_being_analyzed() {
+    let place = Place::new();
+    let primary = place.serve(&[]);
+    rows(&mut primary.client(), "create table t (a int primary key); create table u (a int primary key)");
+    primary.end();
+    let eager = ["--autovacuum-naptime", "1s", "--autovacuum-analyze-threshold", "1"];
+    let primary = place.serve(&[&waits_for("second")[..], &eager].concat());
+    commit_in_vain(&primary, "insert into t values (1)");
+    let local = "set synchronous_commit = local; insert into t select generate_series(10, 200); \
+                 insert into u select generate_series(10, 200)";
+    rows(&mut primary.client(), local);
+    let analyzes = "select count(*) from pg_stat_activity where query like 'autovacuum: ANALYZE%'";
+    wait_until("a table is analyzed", || ask(&primary, analyzes) == "1");
+    primary.end();
+}
+
 /// The next error that the server tells.
 fn wait_for_error(client: &mut Client) -> String {
     loop {

@@ -94,6 +94,8 @@ impl AnalyzeThread {
     /// Ends the thread, and returns when it has ended.
     pub fn end(&self) {
         self.shared.is_to_end.store(true, Ordering::SeqCst);
+        // It may wait for a commit that standbys lack.
+        self.shared.database.activities.cancel(PROCESS_ID);
         // Taken, so that the thread is either waiting or has not looked yet.
         drop(self.shared.rest.lock());
         self.shared.ends.notify_all();
@@ -197,6 +199,8 @@ impl SqlDatabase {
             ("default_transaction_isolation", "read committed"),
             ("default_transaction_read_only", "off"),
             ("search_path", "pg_catalog"),
+            // The end of the server waits for this session, which so waits for no standby.
+            ("synchronous_commit", "local"),
         ];
         let login = Login {
             user: role.name.clone(),
@@ -222,6 +226,10 @@ impl Session {
         is_to_end: &dyn Fn() -> bool,
     ) -> SqlResult<()> {
         self.cancel.begin();
+        // Looked at afterwards: who ends the thread cancels what the session waits for, and that was just forgotten.
+        if is_to_end() {
+            self.cancel.cancel();
+        }
         let now = super::settings::clock();
         self.activity.begin_statement(&format!("autovacuum: ANALYZE {name}"), false, now);
         let database = Arc::clone(&self.database);
