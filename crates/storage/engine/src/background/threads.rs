@@ -125,9 +125,17 @@ impl Engine {
 
     /// A checkpoint has waited for standbys in vain: the next one begins when what is up to `lsn` is visible.
     fn leave_checkpoint_to_standbys(&self, lsn: Lsn) {
-        tracing::info!(%lsn, "a checkpoint waits for a quorum of standbys");
         self.pacing.give_up_checkpoint();
+        let seen = self.background.checkpoint_work.read();
         self.background.checkpoint_wanted.store(true, Ordering::SeqCst);
+        if self.lifecycle.check_open().is_err() {
+            // It was not waited for, because the database is being closed.
+            if !self.background.stopping() {
+                self.background.checkpoint_work.wait(seen, Some(RETRY));
+            }
+            return;
+        }
+        tracing::info!(%lsn, "a checkpoint waits for a quorum of standbys");
         let goes_on = || !self.background.stopping() && self.lifecycle.check_open().is_ok();
         let wait = || goes_on().then(|| self.go_alone_in_time().unwrap_or(IDLE).min(IDLE));
         self.queue.wait_until(None, || self.visible() >= lsn, wait);
