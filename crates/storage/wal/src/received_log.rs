@@ -108,7 +108,7 @@ impl ReceivedLog {
             options.history().store(&disk).map_err(|source| LogError::History { source })?;
         }
         let end = LogEnd { lsn: start, durable: start, reason: EndReason::NoRecord };
-        ReceivedLog::open_with(disk, options, end, None)
+        ReceivedLog::open_with(disk, options, end, || None)
     }
 
     /// As `begin`, for the timeline that another server has begun where this log ends, once `end` has said where. The holds go on, as
@@ -120,7 +120,7 @@ impl ReceivedLog {
         let start = self.flushed();
         options.history().store(&self.segments.disk).map_err(|source| LogError::History { source })?;
         let end = LogEnd { lsn: start, durable: start, reason: EndReason::NoRecord };
-        ReceivedLog::open_with(Arc::clone(&self.segments.disk), options, end, self.holds.hand_over())
+        ReceivedLog::open_with(Arc::clone(&self.segments.disk), options, end, || self.holds.hand_over())
     }
 
     /// Opens the log for receiving where recovery found that it ends. A log without a mark, of a server that was restored or has
@@ -129,15 +129,15 @@ impl ReceivedLog {
     /// # Errors
     /// `Header` if the segment at the end is not one of this log; `ReceivedMark`; `NoSpace`, `Io`. The log can be opened again.
     pub fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Result<ReceivedLog, LogError> {
-        ReceivedLog::open_with(disk, options, end, None)
+        ReceivedLog::open_with(disk, options, end, || None)
     }
 
-    /// As `open`, with the holds of a log that ended in this process, if there are any.
+    /// As `open`, with the holds of a log that ended in this process, if there are any. They are asked for when nothing can fail any more.
     fn open_with(
         disk: Arc<dyn Disk>,
         options: &LogOptions,
         end: LogEnd,
-        holds: Option<Holds>,
+        holds: impl FnOnce() -> Option<Holds>,
     ) -> Result<ReceivedLog, LogError> {
         let ReceivedFiles { segments, counters } = open_received(&disk, options, end)?;
         let identity = segments.identity;
@@ -156,7 +156,7 @@ impl ReceivedLog {
         };
         let geometry = identity.geometry;
         let oldest = segments.oldest_retained(geometry.segment_of(end.lsn));
-        let holds = match holds {
+        let holds = match holds() {
             Some(holds) => holds,
             None => Holds::open(disk, identity.database, geometry, oldest, end.lsn)
                 .map_err(|source| LogError::Holds { source })?,

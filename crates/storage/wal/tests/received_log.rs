@@ -10,7 +10,8 @@ use common::{
 };
 use seawall_io::Disk;
 use seawall_simulation::{
-    Call, FaultKind, Operation, PowerLoss, SeededRandom, SimulatedDisk, crash_step, seeds,
+    Call, Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss, SeededRandom,
+    SimulatedDisk, crash_step, seeds,
 };
 use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::{
@@ -340,6 +341,40 @@ fn a_standby_follows_a_primary_onto_its_new_timeline() {
         assert_eq!(found, [values, own].concat(), "seed {seed}");
         assert_eq!(end.lsn, log.flushed(), "seed {seed}");
     }
+}
+
+/// Holds that end with the process are in its memory only.
+#[test]
+fn a_new_timeline_that_could_not_be_begun_costs_no_hold() {
+    let (_, log, _) = primary(1);
+    let standby = SimulatedDisk::new(1);
+    let received = ReceivedLog::begin(arc(&standby), &options()).unwrap();
+    receive(&received, &mut log.stream(received.wanted()).unwrap(), &mut SeededRandom::new(1)).unwrap();
+    let position = received.hold("backup", HoldOptions::default(), first(), 0).unwrap();
+    let fork = received.end().unwrap().lsn;
+    let timeline = TimelineId::new(2).unwrap();
+    let mark = TimelineMark::from_bytes([5; 16]);
+    let ancestors = TimelineHistory::first().fork(timeline, fork, mark, "promoted").forks;
+    let options = LogOptions { timeline, ancestors, ..options() };
+    let mut failures = 0;
+    let next = loop {
+        standby.clear_faults();
+        standby.inject(Fault {
+            target: FaultTarget::Path { prefix: String::new(), operations: Operations::Any },
+            error: FaultError::Number(5),
+            skip: failures,
+            count: 1,
+        });
+        match received.begin_next(&options) {
+            Ok(next) => break next,
+            Err(_) => failures += 1,
+        }
+    };
+    standby.clear_faults();
+    assert!(failures > 3, "{failures}");
+    next.check_hold("backup", &position).unwrap();
+    position.advance(fork);
+    assert_eq!(next.find_hold("backup").unwrap().get(), fork);
 }
 
 #[test]
