@@ -19,6 +19,7 @@ use crate::inspect::statistics::published::{self, PublishedStatistics};
 use crate::options::{OpenMode, Options};
 use crate::recovery::archive_mode;
 use crate::recovery::rejoin::{self, Rejoined};
+use crate::recovery::restore;
 use crate::recovery::statistics::RecoveryProgress;
 use crate::recovery::timeline::{Continuation, NewTimeline, history_of};
 
@@ -81,12 +82,16 @@ impl DatabaseDirectory {
     }
 
     /// Whether the log of the timeline that the database is on is another server's: it was opened by `follow` before, and was not
-    /// promoted since. Of a directory without a database, `false`.
+    /// promoted since. Of a directory without a database, or with one that a restore or a copy has not made whole, `false`.
     ///
     /// # Errors
     /// `Tree` or `Log` for damage; `Io`.
     pub fn is_followed(&self) -> Result<bool, Error> {
         let disk = &self.environment.disk;
+        // It may have a superblock, and not what that relies on.
+        if restore::is_under_way(&**disk)? {
+            return Ok(false);
+        }
         let superblock = match open_superblock(&**disk) {
             Err(Error::NoDatabase { .. }) => return Ok(false),
             opened => opened?.1,

@@ -33,6 +33,16 @@ pub enum ArchiveMode {
     Preserve,
 }
 
+impl ArchiveMode {
+    /// Makes it that of a database that was restored or copied. Durable when it returns.
+    pub(crate) fn apply(self, disk: &dyn Disk) -> Result<(), Error> {
+        match self {
+            ArchiveMode::Off => forbid_archiving(disk),
+            ArchiveMode::Preserve => allow_archiving(disk),
+        }
+    }
+}
+
 /// Whether a database was restored, and may not archive.
 pub(crate) fn is_archiving_off(disk: &dyn Disk) -> Result<bool, Error> {
     match disk.list_names("") {

@@ -51,7 +51,7 @@ use crate::environment::Environment;
 use crate::error::Error;
 use crate::open::open_existing;
 use crate::options::{Background, OpenMode, Options};
-use crate::recovery::archive_mode::{ArchiveMode, allow_archiving, forbid_archiving};
+use crate::recovery::archive_mode::ArchiveMode;
 use crate::recovery::statistics::RecoveryProgress;
 use crate::recovery::timeline::{Continuation, NewTimeline, ReplayOntoBackup};
 
@@ -164,6 +164,14 @@ pub fn check_restore_directory(disk: &dyn Disk) -> Result<Option<RestoreMarker>,
     match found.next() {
         Some(found) => Err(Error::NotEmpty { directory: disk.location(""), found }),
         None => Ok(None),
+    }
+}
+
+/// Whether the directory has what a restore has not made whole, or has left.
+pub(crate) fn is_under_way(disk: &dyn Disk) -> Result<bool, Error> {
+    match disk.list_names("") {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        names => Ok(names.map_err(io)?.iter().any(|name| name == RESTORING_PATH)),
     }
 }
 
@@ -454,10 +462,7 @@ impl Restore {
         let timeline = engine.timeline();
         // Whatever is to be merged: the redo point has to pass the end of the replay.
         engine.checkpoint_now()?;
-        match archive_mode {
-            ArchiveMode::Off => forbid_archiving(&*disk)?,
-            ArchiveMode::Preserve => allow_archiving(&*disk)?,
-        }
+        archive_mode.apply(&*disk)?;
         // While the directory is locked: another restore may only clear one that has the marker.
         disk.remove(RESTORING_PATH).map_err(io)?;
         disk.sync_directory("").map_err(io)?;

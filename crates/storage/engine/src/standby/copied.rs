@@ -12,7 +12,7 @@
 //! crc32c 1a2b3c4d
 //! ```
 //! **If the power goes** before E is durable and applied, the file is there: the directory is opened to be followed, and in no other way,
-//! and receives what is left. From E on, a replay of what is durable here ends at E or later, so the file may go, and need not.
+//! and receives what is left. From E on, a replay of what is durable here ends at E or later, so the file may go. It is gone for good before a promotion.
 
 use std::io::ErrorKind;
 
@@ -79,7 +79,10 @@ impl Engine {
         if self.apply_control.copied_until().is_none_or(|end| self.visible() < end) {
             return Ok(());
         }
-        remove(&*self.environment.disk)?;
+        let disk = &*self.environment.disk;
+        remove(disk)?;
+        // Before a promotion: what is a primary must not be taken for a copy once more.
+        disk.sync_directory("").map_err(io)?;
         self.apply_control.need_no_more();
         tracing::info!(applied = %self.visible(), "the copy of the primary is whole");
         Ok(())

@@ -23,6 +23,8 @@ impl Restore {
         let disk = &self.environment.disk;
         if !history.forks.is_empty() {
             history.store(disk).map_err(|error| Error::log(&error))?;
+            let path = TimelineHistory::path(history.timeline);
+            self.log_files.extend(path.strip_prefix(&format!("{LOG_DIRECTORY}/")).map(str::to_owned));
         }
         if head.is_empty() {
             return Ok(());
@@ -51,11 +53,14 @@ impl Restore {
         for _copy in 0..2 {
             self.tree.store_superblock(&self.superblock).map_err(|error| Error::tree(&error))?;
         }
-        let Restore { environment, tree, lock, .. } = self;
+        // Of a copy that was cut short.
+        self.remove_other_log_files()?;
+        let Restore { environment, tree, lock, archive_mode, .. } = self;
         tree.close();
         drop(tree);
         let disk = &*environment.disk;
         disk.sync_directory(LOG_DIRECTORY).map_err(io)?;
+        archive_mode.apply(disk)?;
         copied::write(disk, end.end)?;
         // Together: as long as the marker is there, the next copy begins anew.
         disk.sync_directory("").map_err(io)?;
