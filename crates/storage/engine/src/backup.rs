@@ -33,6 +33,7 @@
 
 mod begun;
 pub(crate) mod log_checksum;
+mod redo_point;
 mod walk;
 
 use std::convert::Infallible;
@@ -195,24 +196,29 @@ impl Backup {
     pub fn begin(database: &Database, name: &str) -> Result<Backup, Error> {
         database.engine().lifecycle.check_writable()?;
         check_archiving(&*database.engine().environment.disk)?;
-        Backup::begin_for(database, name, Destination::Repository)
+        let (hold, loads) = needed_log(database.engine(), name)?;
+        Backup::begin_with(database.engine(), hold, loads, Destination::Repository)
     }
 
-    /// As `begin`, of a database that may be kept from archiving: its rows go to a standby, and into no repository.
+    /// As `begin`, of a database that may be kept from archiving: its rows go to a standby, and into no repository. Takes a checkpoint
+    /// (`redo_point`).
     ///
     /// # Errors
-    /// As `begin`.
+    /// As `begin`, and those of a checkpoint.
     pub fn begin_copy(database: &Database, name: &str) -> Result<Backup, Error> {
-        Backup::begin_for(database, name, Destination::Standby)
-    }
-
-    fn begin_for(database: &Database, name: &str, destination: Destination) -> Result<Backup, Error> {
         let engine = database.engine();
         engine.lifecycle.check_writable()?;
-        let options =
-            HoldOptions { kind: HoldKind::Backup, lifetime: HoldLifetime::Process, ..HoldOptions::default() };
-        let hold = engine.hold_log(name, options, None)?;
-        let loads = engine.need_loads_in_log()?;
+        let (hold, loads) = needed_log(engine, name)?;
+        redo_point::move_behind_loads(engine, loads.since)?;
+        Backup::begin_with(engine, hold, loads, Destination::Standby)
+    }
+
+    fn begin_with(
+        engine: &Arc<Engine>,
+        hold: LogHold,
+        loads: LoadsLogged,
+        destination: Destination,
+    ) -> Result<Backup, Error> {
         // Nobody changes the tree as long as this is kept.
         let state = engine.checkpoint_turn.take();
         let superblock = engine.redo.superblock();
@@ -395,6 +401,14 @@ impl Backup {
             ),
         })
     }
+}
+
+/// From now on the log is kept, and loads are in it.
+fn needed_log(engine: &Arc<Engine>, name: &str) -> Result<(LogHold, LoadsLogged), Error> {
+    let options =
+        HoldOptions { kind: HoldKind::Backup, lifetime: HoldLifetime::Process, ..HoldOptions::default() };
+    let hold = engine.hold_log(name, options, None)?;
+    Ok((hold, engine.need_loads_in_log()?))
 }
 
 /// Moves the end of the durable log past the redo point: a later change of the tree has a later stamp. It also leaves
