@@ -37,7 +37,7 @@ use crate::row_key;
 use crate::snapshots::SnapshotRegistry;
 use crate::snapshots::view::View;
 use crate::standby::control::ApplyControl;
-use crate::standby::turn::ApplyTurn;
+use crate::standby::turn::{ApplyTurn, LogTurn};
 use crate::transaction::commit_queue::CommitQueue;
 use crate::transaction::lock_table::LockTable;
 use crate::transaction::memory::MemoryBudget;
@@ -73,6 +73,7 @@ pub(crate) struct Engine {
     pub(crate) objects: OpenObjects,
     pub(crate) loads: Loads,
     pub(crate) checkpoint_turn: CheckpointTurn,
+    pub(crate) log_turn: LogTurn,
     pub(crate) apply_turn: ApplyTurn,
     pub(crate) apply_control: ApplyControl,
     pub(crate) redo: Redo,
@@ -133,6 +134,7 @@ impl Engine {
             objects: OpenObjects::new(parts.next_table),
             loads: Loads::default(),
             checkpoint_turn: CheckpointTurn::new(clock.monotonic()),
+            log_turn: LogTurn::default(),
             apply_turn: ApplyTurn::default(),
             apply_control: ApplyControl::default(),
             redo: Redo::new(parts.superblock, parts.image_log_bytes),

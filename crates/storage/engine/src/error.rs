@@ -220,6 +220,19 @@ pub enum Error {
         /// The new timeline.
         timeline: TimelineId,
     },
+    /// A copy of a running database has rows that the new timeline of its upstream may not have.
+    #[error(
+        "the rows that were copied are whole with the log up to {end}, and timeline {timeline} left that log at {fork}: empty this \
+         directory, and the copy is made anew"
+    )]
+    CopyBeyondFork {
+        /// What the copy needs.
+        end: Lsn,
+        /// Where the new timeline begins.
+        fork: Lsn,
+        /// The new timeline.
+        timeline: TimelineId,
+    },
     /// The histories of two servers do not fit.
     #[error("timeline {other} of the upstream does not follow from timeline {own} of this server")]
     OtherHistory {

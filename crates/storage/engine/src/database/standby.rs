@@ -149,7 +149,8 @@ impl<'a> Standby<'a> {
     /// snapshots go on.
     ///
     /// # Errors
-    /// `BeyondFork` if this server has more of the old timeline; `OtherHistory`; those of `sync` and `apply`.
+    /// `BeyondFork` if this server has more of the old timeline; `CopyBeyondFork`; `OtherHistory`; `Log` while it is being promoted; those
+    /// of `sync`.
     pub fn follow_timeline(&self, history: &TimelineHistory) -> Result<(), Error> {
         self.database.engine().follow_timeline(history)
     }

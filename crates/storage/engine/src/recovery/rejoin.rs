@@ -39,6 +39,7 @@ use crate::log::setup::{LogSetup, tree_options};
 use crate::options::Options;
 use crate::recovery::put_aside::Aside;
 use crate::recovery::timeline::history_of;
+use crate::standby::copied;
 
 /// What became of a database that is to follow another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +121,8 @@ impl Cut<'_> {
         let mut reader = open_reader(&environment.disk, &superblock, keys.as_ref(), superblock.redo_point)?;
         reader.use_pending(PendingUse::Rescue);
         let fork = parting.at;
-        let pages = superblock.redo_point.max(superblock.log_end);
+        let copied = copied::read(&*environment.disk)?.unwrap_or(Lsn::ZERO);
+        let pages = superblock.redo_point.max(superblock.log_end).max(copied);
         if pages > *pages_until {
             // A timeline that goes on there, and that this server has not come to the end of, is followed as it is.
             return Err(Error::PagesBeyondFork { timeline: parting.timeline, fork: *pages_until, pages });

@@ -64,6 +64,7 @@ impl Engine {
     /// Applies all that is received, whatever applying was asked to wait for. Takes a checkpoint only where memory is full.
     pub(crate) fn apply_the_rest(&self) -> Result<(), Error> {
         while self.apply_turn_step(Pace::AtOnce)?.1 == StepEnd::More {
+            self.lifecycle.check_open()?;
             if self.active_bytes() >= self.active_limit() {
                 self.checkpoint(Trigger::MemtableFull)?;
             }

@@ -1,11 +1,13 @@
 //! A standby goes on from one timeline to the next: another standby was promoted, and this one follows it from now on.
 //!
 //! ```text
-//!   all of the old timeline durable and applied --> history, mark of the new one (`wal::received_log`) --> superblock, both copies
+//!   all of the old timeline durable --> history, mark of the new one (`wal::received_log`) --> superblock, both copies
 //!       --> the engine's log is that of the new timeline --> receive
 //! ```
 //! **If the power goes** before the superblock names the new timeline, this is a standby on the old one, which has all of it, and does
 //! the same again. After it, this is a standby on the new timeline that has nothing of it yet.
+//!
+//! What is not applied yet is applied later, from both timelines, as after a restart: a pause and a delay go on.
 //!
 //! A failure leaves a standby that receives nothing of the old timeline, and may be given the history once more.
 
@@ -43,6 +45,7 @@ impl Engine {
     /// Follows the timeline of `history` from now on, which left the one that was received where this server's log ends.
     pub(crate) fn follow_timeline(&self, history: &TimelineHistory) -> Result<(), Error> {
         self.lifecycle.check_open()?;
+        let _log_turn = self.log_turn.take_now().ok_or_else(is_being_promoted)?;
         let received = self.log.received().ok_or_else(not_a_standby)?;
         let own = self.timeline();
         let fork = self.left_for(history)?;
@@ -58,13 +61,16 @@ impl Engine {
         if end > fork {
             return Err(Error::BeyondFork { end, fork, timeline: history.timeline });
         }
+        // Its rows may be of commits that are not in the new timeline's history.
+        if let Some(end) = self.apply_control.copied_until().filter(|end| *end > fork) {
+            return Err(Error::CopyBeyondFork { end, fork, timeline: history.timeline });
+        }
         if end < fork {
             let message =
                 format!("timeline {own} goes on to {fork}, and what was received of it ends at {end}");
             return Err(Error::Log { message });
         }
         received.end()?;
-        self.apply_the_rest()?;
         self.begin_receiving(history)?;
         tracing::info!(parent = %own, timeline = %history.timeline, %fork, "this standby follows a new timeline");
         Ok(())
@@ -101,4 +107,8 @@ impl Engine {
         apply_turn.reader = None;
         Ok(())
     }
+}
+
+fn is_being_promoted() -> Error {
+    Error::Log { message: "this server is being promoted, or goes on to another timeline".to_owned() }
 }

@@ -28,6 +28,7 @@ impl Engine {
     pub(crate) fn promote(self: &Arc<Self>, new: NewTimeline<'_>) -> Result<(), Error> {
         self.lifecycle.check_open()?;
         self.check_copy_is_whole()?;
+        let _log_turn = self.log_turn.take();
         let received = self.log.received().ok_or_else(not_a_standby)?;
         // A number that cannot be had ends nothing.
         timeline::number_of(&self.environment.disk, &self.redo.superblock(), new)?;

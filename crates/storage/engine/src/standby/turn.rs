@@ -1,4 +1,4 @@
-//! The turn to apply received log: between two steps no record is half applied.
+//! The turn to apply received log: between two steps no record is half applied. The turn to end that log and go on with another one.
 
 use std::sync::Arc;
 
@@ -20,7 +20,24 @@ pub(crate) struct ApplyState {
     pub(crate) in_doubt: FxHashMap<Lsn, Arc<PreparedTransaction>>,
 }
 
-/// See the module.
+/// The turn to end the log that is received: a promotion, or a new timeline of the upstream, from its first look to the log that comes
+/// next.
+#[derive(Debug, Default)]
+pub(crate) struct LogTurn(Mutex<()>);
+
+impl LogTurn {
+    /// Waits for the turn. Taken before all others.
+    pub(crate) fn take(&self) -> MutexGuard<'_, ()> {
+        self.0.lock()
+    }
+
+    /// The turn, if nobody has it: a promotion may have it for long.
+    pub(crate) fn take_now(&self) -> Option<MutexGuard<'_, ()>> {
+        self.0.try_lock()
+    }
+}
+
+/// The turn to apply.
 #[derive(Debug, Default)]
 pub(crate) struct ApplyTurn(Mutex<ApplyState>);
 
