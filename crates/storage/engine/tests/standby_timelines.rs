@@ -183,10 +183,8 @@ fn a_promotion_beside_a_new_timeline_leaves_one_log() {
 fn a_new_timeline_waits_for_no_promotion() {
     let (disk, first, second) = left_behind(1);
     let history = history_of(&first);
-    let gate = disk.hold(FaultTarget::Path {
-        prefix: "log/00000002.history".to_owned(),
-        operations: Operations::Any,
-    });
+    let gate = disk
+        .hold(FaultTarget::Path { prefix: "log/00000002.history".to_owned(), operations: Operations::Any });
     std::thread::scope(|scope| {
         let promoting = scope.spawn(|| second.standby().unwrap().promote("test"));
         gate.await_waiting(1);

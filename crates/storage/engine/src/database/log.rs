@@ -10,6 +10,7 @@ use crate::catalog::Table;
 use crate::error::Error;
 use crate::inspect::logged_rows::LoggedRows;
 use crate::log::hold::LogHold;
+use crate::recovery::archive_mode::{ArchiveMode, is_archiving_off};
 
 /// The log of an open database: see [`Database::log`].
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +98,15 @@ impl<'a> DatabaseLog<'a> {
         TimelineHistory::load(disk, timeline).map_err(|error| Error::log(&error))
     }
 
+    /// Whether the database may archive: for a copy of it, which may no more.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn archive_mode(&self) -> Result<ArchiveMode, Error> {
+        let is_off = is_archiving_off(&*self.database.engine().environment.disk)?;
+        Ok(if is_off { ArchiveMode::Off } else { ArchiveMode::Preserve })
+    }
+
     /// Fills `buffer` with the bytes of a segment file from `offset` on, as they are.
     ///
     /// # Errors
@@ -127,6 +137,15 @@ impl<'a> DatabaseLog<'a> {
     /// `NoSuchLogHold`; `LogHoldLost` if it held more than its limit: what it needs may be gone.
     pub fn find_hold(&self, name: &str) -> Result<LogHold, Error> {
         self.database.engine().find_log_hold(name)
+    }
+
+    /// As `find_hold`, of a hold that has to keep all log from where recovery starts, for a copy of the rows: moved back to there if it has
+    /// come further, and made there again if it was lost. Durable when it returns.
+    ///
+    /// # Errors
+    /// `NoSuchLogHold`; `ReadOnly`; `Io`, `DiskFull`.
+    pub fn hold_again(&self, name: &str) -> Result<LogHold, Error> {
+        self.database.engine().hold_log_again(name)
     }
 
     /// Ends a hold, lost or not. Durable when it returns.

@@ -181,6 +181,24 @@ impl Engine {
         Ok(LogHold { engine: Arc::clone(self), name: name.to_owned(), position, lifetime })
     }
 
+    /// Moves a hold back to where recovery starts, or makes it there again if it was lost.
+    pub(crate) fn hold_log_again(self: &Arc<Self>, name: &str) -> Result<LogHold, Error> {
+        self.lifecycle.check_writable()?;
+        let log = self.log()?;
+        let found = log.holds().into_iter().find(|hold| hold.name == name);
+        let found = found.ok_or_else(|| Error::NoSuchLogHold { name: name.to_owned() })?;
+        if found.options.kind == HoldKind::Standby {
+            // A lost one may have been found by the open of the database: nobody has asked for that since.
+            self.always_log_loads()?;
+        }
+        if found.lost_at.is_some() || found.position > self.redo.point() {
+            let (options, created) = (found.options, self.clock().wall_micros());
+            let position = self.hold_from(None, |from| log.replace_hold(name, options, from, created))?;
+            self.pacing.slow_writers_for(&options, &position);
+        }
+        self.find_log_hold(name)
+    }
+
     /// Ends the hold of this name, or only the very one of `position`.
     pub(crate) fn release_log_hold(
         &self,

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+pub(crate) mod copying;
 pub(crate) mod following;
 pub(crate) mod memory_archive;
 
