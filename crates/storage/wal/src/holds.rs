@@ -328,6 +328,21 @@ impl Holds {
         if is_same { self.find(name).map(drop) } else { Err(HoldError::Unknown { name: name.to_owned() }) }
     }
 
+    /// Changes how much a hold may hold, lost or not. Durable when it returns.
+    pub(crate) fn limit(&self, name: &str, limit_bytes: Option<u64>) -> Result<(), HoldError> {
+        let mut state = self.state.lock();
+        let before = state.set_limit(name, limit_bytes)?;
+        if before == limit_bytes {
+            return Ok(());
+        }
+        state.set_changed();
+        let stored = state.store_set(&*self.disk);
+        if stored.is_err() {
+            state.set_limit(name, before)?;
+        }
+        stored
+    }
+
     /// Ends a hold, lost or not: of this name, or, if there is one, the very one of `position`. Durable when it returns.
     pub(crate) fn release(&self, name: &str, position: Option<&Arc<HoldPosition>>) -> Result<(), HoldError> {
         let mut state = self.state.lock();
@@ -455,6 +470,13 @@ impl Hold {
 }
 
 impl State {
+    /// The limit that the hold had.
+    fn set_limit(&mut self, name: &str, limit_bytes: Option<u64>) -> Result<Option<u64>, HoldError> {
+        let hold = self.holds.get_mut(name).filter(|hold| !hold.keeps_newest);
+        let hold = hold.ok_or_else(|| HoldError::Unknown { name: name.to_owned() })?;
+        Ok(std::mem::replace(&mut hold.options.limit_bytes, limit_bytes))
+    }
+
     fn forget(&mut self, name: &str) -> bool {
         let hold = self.holds.remove(name);
         if let Some(hold) = &hold {

@@ -349,6 +349,14 @@ impl ReceivedLog {
         self.holds.find(name)
     }
 
+    /// As [`crate::Log::limit_hold`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn limit_hold(&self, name: &str, limit_bytes: Option<u64>) -> Result<(), HoldError> {
+        self.holds.limit(name, limit_bytes)
+    }
+
     /// As [`crate::Log::release_hold`].
     ///
     /// # Errors

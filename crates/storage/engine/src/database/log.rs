@@ -139,6 +139,15 @@ impl<'a> DatabaseLog<'a> {
         self.database.engine().find_log_hold(name)
     }
 
+    /// Changes how many bytes a hold may hold; `None`: any number, until the disk is full. Durable when it returns. What holds more is lost
+    /// with the next clean-up of the log that it keeps.
+    ///
+    /// # Errors
+    /// `NoSuchLogHold`; `Io`, `DiskFull`: the limit is as it was.
+    pub fn limit_hold(&self, name: &str, limit_bytes: Option<u64>) -> Result<(), Error> {
+        self.database.engine().limit_log_hold(name, limit_bytes)
+    }
+
     /// As `find_hold`, of a hold that has to keep all log from where recovery starts, for a copy of the rows: moved back to there if it has
     /// come further, and made there again if it was lost. Durable when it returns.
     ///

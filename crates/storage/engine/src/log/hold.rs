@@ -104,6 +104,13 @@ impl HeldLog<'_> {
         }
     }
 
+    fn limit(self, name: &str, limit_bytes: Option<u64>) -> Result<(), HoldError> {
+        match self {
+            HeldLog::Written(log) => log.limit_hold(name, limit_bytes),
+            HeldLog::Received(log) => log.limit_hold(name, limit_bytes),
+        }
+    }
+
     fn release(self, name: &str, position: Option<&Arc<HoldPosition>>) -> Result<(), HoldError> {
         match (self, position) {
             (HeldLog::Written(log), None) => log.release_hold(name),
@@ -179,6 +186,14 @@ impl Engine {
         // Whoever made it decides when it ends.
         let lifetime = HoldLifetime::Permanent;
         Ok(LogHold { engine: Arc::clone(self), name: name.to_owned(), position, lifetime })
+    }
+
+    /// Changes how many bytes a hold may hold.
+    pub(crate) fn limit_log_hold(&self, name: &str, limit_bytes: Option<u64>) -> Result<(), Error> {
+        self.lifecycle.check_open()?;
+        self.held_log()?.limit(name, limit_bytes).map_err(|error| hold_error(&error))?;
+        self.background.want_cleaning();
+        Ok(())
     }
 
     /// Moves a hold back to where recovery starts, or makes it there again if it was lost.

@@ -338,3 +338,28 @@ fn a_hold_gives_way_to_a_new_one_of_its_name_in_one_step() {
     let third = holds.replace("archiver", permanent(Some(1)), redo, 8).unwrap();
     assert!(after.is_over() && !third.is_over() && holds.list().len() == 1);
 }
+
+#[test]
+fn a_limit_is_changed_for_good_or_not_at_all() {
+    let disk = SimulatedDisk::new(1);
+    let holds = open(&disk, Lsn::ZERO, Lsn::new(MIB));
+    let position = hold(&holds, "slot", permanent(None), MIB);
+    let limit = |holds: &Holds| holds.list()[0].options.limit_bytes;
+    disk.inject(Fault {
+        target: FaultTarget::Path { prefix: "log/holds".to_owned(), operations: Operations::Any },
+        error: FaultError::Number(5),
+        skip: 0,
+        count: 1,
+    });
+    assert!(matches!(holds.limit("slot", Some(5 * MIB)), Err(HoldError::Io { .. })));
+    assert_eq!(limit(&holds), None);
+    holds.limit("slot", Some(5 * MIB)).unwrap();
+    let again = open(&disk.after_power_loss(PowerLoss::LoseAll), Lsn::ZERO, Lsn::new(MIB));
+    assert_eq!(limit(&again), Some(5 * MIB));
+    // The position is the holder's still.
+    position.advance(Lsn::new(2 * MIB));
+    assert_eq!(holds.settle(Lsn::new(7 * MIB), Lsn::new(7 * MIB)).unwrap(), Lsn::new(2 * MIB));
+    assert_eq!(holds.settle(Lsn::new(7 * MIB), Lsn::new(8 * MIB)).unwrap(), Lsn::new(7 * MIB));
+    assert!(position.is_over());
+    assert!(matches!(holds.limit("nobody", None), Err(HoldError::Unknown { .. })));
+}

@@ -46,6 +46,15 @@ impl Log {
         self.holds.find(name)
     }
 
+    /// Changes how many bytes a hold may hold; `None`: any number. Durable when it returns. What is held beyond is given up by the next
+    /// clean-up.
+    ///
+    /// # Errors
+    /// `Unknown`; `Io`: the limit is as it was.
+    pub fn limit_hold(&self, name: &str, limit_bytes: Option<u64>) -> Result<(), HoldError> {
+        self.holds.limit(name, limit_bytes)
+    }
+
     /// Ends a hold, lost or not. Durable when it returns.
     ///
     /// # Errors
