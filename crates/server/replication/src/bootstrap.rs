@@ -121,8 +121,8 @@ impl Copy<'_> {
         let unexpected = || BootstrapError::from(CopyMessageError::out_of_order());
         self.state = match (std::mem::replace(&mut self.state, State::Empty), FromPrimary::parse(message)?) {
             (state, FromPrimary::Alive) => state,
-            (State::Empty, FromPrimary::Base(base, history)) => {
-                let restore = Box::new(self.begin(*base, &history)?);
+            (State::Empty, FromPrimary::Base(base, history, archive_mode)) => {
+                let restore = Box::new(self.begin(*base, &history, archive_mode)?);
                 State::Head { restore, history, head: Vec::new() }
             }
             (State::Head { restore, history, mut head }, FromPrimary::Head(bytes)) => {
@@ -155,12 +155,14 @@ impl Copy<'_> {
         Ok(None)
     }
 
-    fn begin(&self, base: BackupBase, history: &TimelineHistory) -> Result<Restore, Error> {
-        let options = RestoreOptions {
-            database: self.options.clone(),
-            graft_bytes: GRAFT_BYTES,
-            archive_mode: ArchiveMode::Preserve,
-        };
+    fn begin(
+        &self,
+        base: BackupBase,
+        history: &TimelineHistory,
+        archive_mode: ArchiveMode,
+    ) -> Result<Restore, Error> {
+        let options =
+            RestoreOptions { database: self.options.clone(), graft_bytes: GRAFT_BYTES, archive_mode };
         // Each attempt is one of its own: rows of two moments must not be mixed.
         let mut attempt = [0; 8];
         self.environment.random.fill(&mut attempt);

@@ -6,14 +6,15 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use seawall_engine::VALUE_BYTES_MAX;
 
 use crate::settings::UpstreamSettings;
 
 const VERSION_3_0: u32 = 3 << 16;
 /// Kind and length.
 const HEAD_BYTES: usize = 5;
-/// No message of a sender is longer.
-const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// No message of a sender is longer: one of a copy has other rows beside the longest one.
+const MESSAGE_BYTES_MAX: usize = VALUE_BYTES_MAX + (2 << 20);
 const READ_BYTES: usize = 256 << 10;
 
 /// What a connection goes over.

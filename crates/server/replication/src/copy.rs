@@ -4,13 +4,13 @@
 //!   primary: checkpoint --> Backup::begin --b: what it is, h: the log's segment up to the redo point, r r r ..: rows, e: the end-->
 //!   standby:                Restore::begin --> begin_log --> push .. --> finish_copy --> follows from the redo point on
 //! ```
-//! The slot is there before the checkpoint, so no row that is loaded from then on leaves the log, and no log from the redo point on is
-//! removed. Integers are big-endian; a length of `u32::MAX` stands for nothing. Each message ends with the CRC-32C of the bytes before: rows
-//! have no checksum of their own on the way.
+//! The slot is there before the checkpoint, and keeps all log from its redo point on: no row that is loaded from then on leaves the log, and none
+//! of the log that a copy needs is removed. Integers are big-endian; a length of `u32::MAX` stands for nothing. Each message ends with the
+//! CRC-32C of the bytes before: rows have no checksum of their own on the way.
 //!
 //! | byte | fields                                                                                                     |
 //! |------|------------------------------------------------------------------------------------------------------------|
-//! | `b`  | version 1, database 16, page bytes 4, segment bytes 8, created 8, redo point 8, complete from 8, in doubt 8, first new storage 8, timeline 4, keys 4 + n, history 4 + n |
+//! | `b`  | version 1, whether it may archive 1, database 16, page bytes 4, segment bytes 8, created 8, redo point 8, complete from 8, in doubt 8, first new storage 8, timeline 4, keys 4 + n, history 4 + n |
 //! | `h`  | bytes of the segment that the redo point is in, from its beginning on; several messages                    |
 //! | `r`  | rows in the order of their keys: key 4 + n, value 4 + n                                                     |
 //! | `k`  | the primary lives                                                                                          |
@@ -18,7 +18,7 @@
 
 use seawall_codec::checksum::crc32c;
 use seawall_engine::{
-    Backup, BackupBase, BackupEnd, BackupItem, Database, Error, SegmentName, TimelineHistory,
+    ArchiveMode, Backup, BackupBase, BackupEnd, BackupItem, Database, Error, SegmentName, TimelineHistory,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
@@ -31,13 +31,6 @@ const ROWS_BYTES: usize = 256 << 10;
 const RANGE_BYTES: u64 = 256 << 10;
 const NOTHING: u32 = u32::MAX;
 
-/// A message that says that the primary lives.
-pub fn alive() -> Vec<u8> {
-    let mut out = vec![b'k'];
-    seal(&mut out);
-    out
-}
-
 fn seal(out: &mut Vec<u8>) {
     let checksum = crc32c(out);
     out.extend_from_slice(&checksum.to_be_bytes());
@@ -47,7 +40,7 @@ fn seal(out: &mut Vec<u8>) {
 #[derive(Debug, PartialEq, Eq)]
 pub enum FromPrimary<'m> {
     /// What the copy begins with.
-    Base(Box<BackupBase>, TimelineHistory),
+    Base(Box<BackupBase>, TimelineHistory, ArchiveMode),
     /// Bytes of the segment that the redo point is in.
     Head(&'m [u8]),
     /// Rows.
@@ -89,6 +82,28 @@ impl<'m> Iterator for Rows<'m> {
 }
 
 impl FromPrimary<'_> {
+    /// The message.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            FromPrimary::Base(base, history, archive_mode) => {
+                put_base(&mut out, base, history, *archive_mode);
+            }
+            FromPrimary::Head(bytes) => {
+                out.push(b'h');
+                out.extend_from_slice(bytes);
+            }
+            FromPrimary::Rows(Rows(rows)) => {
+                out.push(b'r');
+                out.extend_from_slice(rows);
+            }
+            FromPrimary::Alive => out.push(b'k'),
+            FromPrimary::End(end, rows) => put_end(&mut out, end, *rows),
+        }
+        seal(&mut out);
+        out
+    }
+
     /// Reads a message.
     ///
     /// # Errors
@@ -157,6 +172,11 @@ impl<'m> Fields<'m> {
                 "the primary has another version of it: use the same version of seawall",
             ));
         }
+        let archive_mode = match self.array()? {
+            [0] => ArchiveMode::Off,
+            [1] => ArchiveMode::Preserve,
+            _ => return Err(CopyMessageError("it may archive or not")),
+        };
         let base = BackupBase {
             database: DatabaseId::from_bytes(self.array()?),
             page_bytes: self.small()?,
@@ -183,7 +203,7 @@ impl<'m> Fields<'m> {
             text => TimelineHistory::parse(text, base.timeline, "the history that the primary sends")
                 .map_err(|_| CopyMessageError("its history cannot be"))?,
         };
-        Ok(FromPrimary::Base(Box::new(base), history))
+        Ok(FromPrimary::Base(Box::new(base), history, archive_mode))
     }
 }
 
@@ -193,8 +213,8 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-fn put_base(out: &mut Vec<u8>, base: &BackupBase, history: &TimelineHistory) {
-    out.extend_from_slice(&[b'b', VERSION]);
+fn put_base(out: &mut Vec<u8>, base: &BackupBase, history: &TimelineHistory, archive_mode: ArchiveMode) {
+    out.extend_from_slice(&[b'b', VERSION, u8::from(archive_mode == ArchiveMode::Preserve)]);
     out.extend_from_slice(base.database.as_bytes());
     out.extend_from_slice(&base.page_bytes.to_be_bytes());
     for number in [
@@ -216,11 +236,19 @@ fn put_base(out: &mut Vec<u8>, base: &BackupBase, history: &TimelineHistory) {
     put_bytes(out, text.as_bytes());
 }
 
+fn put_end(out: &mut Vec<u8>, end: &BackupEnd, rows: u64) {
+    out.push(b'e');
+    for number in [end.end.get(), end.next_table.get(), end.time_micros.cast_unsigned(), rows] {
+        out.extend_from_slice(&number.to_be_bytes());
+    }
+}
+
 /// The primary's side of a copy. See the module.
 #[derive(Debug)]
 pub struct CopySender {
     backup: Backup,
     history: TimelineHistory,
+    archive_mode: ArchiveMode,
     next: Next,
     /// Rows so far.
     rows: u64,
@@ -239,7 +267,8 @@ enum Next {
 }
 
 impl CopySender {
-    /// Begins a copy; `name` is that of a hold which keeps the log meanwhile. A checkpoint is taken before, after the slot was made.
+    /// Begins a copy, with a checkpoint; `name` is that of a hold which keeps the log meanwhile. The slot is in use already
+    /// ([`Replication::use_slot_for_copy`](crate::Replication::use_slot_for_copy)).
     ///
     /// # Errors
     /// `ReadOnly` on a standby; what the engine says.
@@ -248,7 +277,8 @@ impl CopySender {
         let redo_point = backup.base().redo_point;
         let timeline = current_history(database)?.timeline_at(redo_point);
         let history = database.log().timeline_history(timeline)?;
-        Ok(CopySender { backup, history, next: Next::Base, rows: 0 })
+        let archive_mode = database.log().archive_mode()?;
+        Ok(CopySender { backup, history, archive_mode, next: Next::Base, rows: 0 })
     }
 
     /// Puts the next message into `out`, which is empty; `false`: there is none.
@@ -258,7 +288,7 @@ impl CopySender {
     pub fn next(&mut self, database: &Database, out: &mut Vec<u8>) -> Result<bool, Error> {
         self.next = match std::mem::replace(&mut self.next, Next::Nothing) {
             Next::Base => {
-                put_base(out, self.backup.base(), &self.history);
+                put_base(out, self.backup.base(), &self.history, self.archive_mode);
                 Next::Head(self.head(database)?)
             }
             Next::Head(mut head) => {
@@ -296,11 +326,7 @@ impl CopySender {
             }
             Next::End => {
                 let end = self.backup.finish()?;
-                out.push(b'e');
-                let time = end.time_micros.cast_unsigned();
-                for number in [end.end.get(), end.next_table.get(), time, self.rows] {
-                    out.extend_from_slice(&number.to_be_bytes());
-                }
+                put_end(out, &end, self.rows);
                 Next::Nothing
             }
             Next::Nothing => return Ok(false),
@@ -363,8 +389,10 @@ mod tests {
         for keys in [None, Some(vec![1, 2, 3])] {
             let (base, history) = base(keys);
             let mut out = Vec::new();
-            put_base(&mut out, &base, &history);
-            assert_eq!(parse(&out, |found| found == FromPrimary::Base(Box::new(base), history)), Ok(true));
+            let mode = if base.keys.is_some() { ArchiveMode::Off } else { ArchiveMode::Preserve };
+            put_base(&mut out, &base, &history, mode);
+            let expected = FromPrimary::Base(Box::new(base), history, mode);
+            assert_eq!(parse(&out, |found| found == expected), Ok(true));
             for length in 0..out.len() {
                 parse(&out[..length], |_| ()).unwrap_err();
             }
@@ -378,7 +406,7 @@ mod tests {
     fn changed_bytes_are_refused_or_another_message() {
         let (base, history) = base(Some(vec![7; 40]));
         let mut whole = Vec::new();
-        put_base(&mut whole, &base, &history);
+        put_base(&mut whole, &base, &history, ArchiveMode::Preserve);
         for seed in 0..2_000 {
             let mut random = SeededRandom::new(seed);
             let mut changed = whole.clone();
@@ -413,6 +441,6 @@ mod tests {
         assert!(cut_short.last().unwrap().is_err());
         parse(b"", |_| ()).unwrap_err();
         parse(b"x", |_| ()).unwrap_err();
-        assert!(FromPrimary::parse(&alive()).is_ok());
+        assert_eq!(FromPrimary::parse(&FromPrimary::Alive.encode()), Ok(FromPrimary::Alive));
     }
 }

@@ -233,7 +233,7 @@ impl Replication {
         if let Some(process_id) = active.get(name).copied() {
             return Err(SlotError::Active { name: name.to_owned(), process_id });
         }
-        let hold = self.database.log().find_hold(name)?;
+        let hold = find(&self.database, name)?;
         active.insert(name.to_owned(), process_id);
         Ok(ActiveSlot { hold, replication: Arc::clone(self) })
     }
@@ -260,6 +260,24 @@ impl Replication {
 
     /// A stream has ended.
     pub fn forget_sender(&self, process_id: i32) {
+        self.take_slot(name, process_id, |database, name| database.log().find_hold(name))
+    }
+
+    /// As `use_slot`, for a copy of the rows, which needs the log from before its checkpoint on: the slot of a standby that was there before may
+    /// have come further, or be lost.
+    ///
+    /// # Errors
+    /// `Missing`, `Active`; `Database`, on a standby as well.
+    pub fn use_slot_for_copy(self: &Arc<Self>, name: &str, process_id: i32) -> Result<ActiveSlot, SlotError> {
+        self.take_slot(name, process_id, |database, name| database.log().hold_again(name))
+    }
+
+    fn take_slot(
+        self: &Arc<Self>,
+        name: &str,
+        process_id: i32,
+        find: impl FnOnce(&Database, &str) -> Result<LogHold, Error>,
+    ) -> Result<ActiveSlot, SlotError> {
         let mut senders = self.senders.lock();
         if senders.remove(&process_id).is_some() {
             self.quorum.streams_are(&members(&senders));

@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use seawall_engine::{Database, Error};
-use seawall_replication::copy::{CopySender, alive};
+use seawall_replication::copy::{CopySender, FromPrimary};
 
 use super::{End, ReplicationConnection, of_engine, of_slot};
 
@@ -17,7 +17,7 @@ impl ReplicationConnection {
     /// Sends a copy of the database. The slot is in use meanwhile.
     pub(super) fn copy(&mut self, slot: &str) -> Result<(), End> {
         let process_id = self.registered.entry.process_id;
-        let slot = match self.replication.use_slot(slot, process_id) {
+        let slot = match self.replication.use_slot_for_copy(slot, process_id) {
             Ok(slot) => slot,
             Err(error) => {
                 self.refuse(of_slot(error));
@@ -60,17 +60,12 @@ impl ReplicationConnection {
         Ok(())
     }
 
-    /// The redo point of a checkpoint lies behind everything that was loaded past the log before the slot was made. It may take long.
-    /// Where commits wait for standbys, it may have to wait for the very one that is made here: the last one has to do then, and only a
-    /// standby that finds rows missing from the log is made anew.
+    /// Its checkpoint may take long.
     fn begin_copy(&mut self, database: &Database, hold: &str) -> Result<CopySender, CopyEnd> {
         std::thread::scope(|scope| {
             let (answered, answer) = sync_channel(1);
             scope.spawn(move || {
-                let begun = match database.checkpoint() {
-                    Ok(_) | Err(Error::StandbysLack { .. }) => CopySender::begin(database, hold),
-                    Err(error) => Err(error),
-                };
+                let begun = CopySender::begin(database, hold);
                 // The connection may be gone.
                 answered.send(begun).unwrap_or_default();
             });
@@ -78,7 +73,7 @@ impl ReplicationConnection {
                 match answer.recv_timeout(KEEP_ALIVE) {
                     Ok(begun) => return Ok(begun?),
                     Err(RecvTimeoutError::Timeout) => {
-                        self.transport.output.copy_data(&alive());
+                        self.transport.output.copy_data(&FromPrimary::Alive.encode());
                         self.flush()?;
                         self.check_goes_on()?;
                     }
