@@ -136,6 +136,8 @@ pub const KNOWN: &[Known] = &[
     setting("server.http_listen", Text, Means("nowhere"), "address and port where metrics and health are served, such as `127.0.0.1:9187`"),
     setting("server.synchronous_standby_names", Text, Means("none"), "standbys that commits wait for, as PostgreSQL writes them: `a, b`, `FIRST 2 (a, b, c)` or `ANY 1 (a, b)`"),
     setting("server.alone_after", Time, Means("never"), "how long commits wait while too few of these are connected, before the server goes on alone"),
+    setting("server.max_slot_wal_keep_size", Text, Means("no limit"), "bytes of log that the slot of a standby may keep, such as `64GiB`; `0` or `-1`: any number"),
+    setting("server.wal_keep_size", Bytes, Means("none"), "bytes of the newest log that are kept, whoever needs them"),
     setting("server.archive", Repositories, Means("none"), "repositories that the log goes into; several: a list"),
 ];
 

@@ -98,6 +98,12 @@ pub(crate) struct Serve {
     /// How long commits wait while too few of these are connected, before the server goes on alone. Default: for ever.
     #[arg(long, value_name = "TIME")]
     alone_after: Option<String>,
+    /// Bytes of log that the slot of a standby may keep, such as 64GiB, before it is lost; 0 or -1: any number. Default: any number.
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    max_slot_wal_keep_size: Option<String>,
+    /// Bytes of the newest log that are kept for standbys without a slot here, such as 1GiB. Default: none.
+    #[arg(long, value_name = "BYTES")]
+    wal_keep_size: Option<String>,
     /// Put the log into this repository; may be given several times.
     #[arg(long, value_name = "URL")]
     archive: Vec<String>,
@@ -135,6 +141,8 @@ impl Serve {
             ("server.http_listen", &self.http_listen),
             ("server.synchronous_standby_names", &self.synchronous_standby_names),
             ("server.alone_after", &self.alone_after),
+            ("server.max_slot_wal_keep_size", &self.max_slot_wal_keep_size),
+            ("server.wal_keep_size", &self.wal_keep_size),
         ];
         let of_single = single.into_iter().filter_map(|(path, text)| Some((path, text.clone()?)));
         of_lists.chain(of_single).collect()

@@ -3,6 +3,7 @@
 pub(crate) mod control;
 mod marker;
 mod rejoin;
+mod slots;
 mod standby;
 mod synchronous;
 
@@ -34,11 +35,13 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
             .map_err(Failure::io("cannot keep the key of TLS out of core files"))?;
     }
     let standbys = synchronous::standbys(&shared.settings)?;
-    let options = Options {
+    let slot_limit = slots::limit(&shared.settings)?;
+    let mut options = Options {
         archives: archives(shared)?,
         quorum: standbys.as_ref().map(|_| synchronous::quorum(&shared.settings)),
         ..options(shared, OpenMode::CreateIfMissing)
     };
+    options.log.keep_bytes = slots::kept(&shared.settings);
     let upstream = serve.follow.as_deref().map(str::parse::<UpstreamSettings>).transpose();
     let upstream = upstream.map_err(|error| Failure::Usage(format!("--follow: {error}")))?;
     standby::check_role(&serve.dir, upstream.as_ref())?;
@@ -57,6 +60,7 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
             let sql = SqlDatabase::new(engine).map_err(|error| Failure::Broken(error.to_string()))?;
             opened.get_or_init(|| Arc::clone(&sql));
             standbys.into_iter().for_each(|names| sql.replication.commits_wait_for(names));
+            sql.replication.limit_slots(slot_limit)?;
             if let Some(upstream) = &upstream {
                 let follower = standby::follow(&sql, upstream)?;
                 following.get_or_init(|| follower);

@@ -70,8 +70,8 @@ pub fn bootstrap(
     options: &Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), BootstrapError> {
-    let wire = dial.dial().map_err(ClientError::from)?;
-    let mut client = Client::log_in(wire, settings)?;
+    let (mut client, _) = connect(settings, dial, 0)?;
+    // A lost one is made to keep the log again by the copy.
     ensure_slot(&mut client, &settings.slot)?;
     client.begin_stream(&format!("SEAWALL_COPY SLOT \"{}\"", settings.slot))?;
     let mut copy = Copy { environment, options, state: State::Empty, rows: 0, bytes: 0 };

@@ -71,6 +71,15 @@ pub enum FollowError {
     Silent(Duration),
     /// An answer of the upstream is not as expected.
     #[error("the upstream answers {command} with {answer}")]
+    /// The slot keeps nothing any more.
+    #[error(
+        "the slot {slot} is lost: it kept more log than the upstream's max_slot_wal_keep_size allows, so what this standby lacks may be gone. \
+         Empty its directory, and the next start makes it anew"
+    )]
+    SlotLost {
+        /// Its name.
+        slot: String,
+    },
     Answer {
         /// The command.
         command: &'static str,
@@ -209,7 +218,9 @@ impl Shared {
             return Err(FollowError::OldTimeline { found: upstream.timeline, own });
         }
         let slot = &self.settings.slot;
-        ensure_slot(&mut client, slot)?;
+        if ensure_slot(&mut client, slot)? == SlotState::Lost {
+            return Err(FollowError::SlotLost { slot: slot.clone() });
+        }
         let Some(standby) = self.database().standby() else { return Ok(()) };
         // The first timeline has no history; of a later one, another server may have one of the same number.
         let is_first = upstream.timeline == TimelineId::FIRST;
@@ -307,12 +318,24 @@ fn identify(client: &mut Client) -> Result<Upstream, FollowError> {
     found.ok_or_else(|| FollowError::Answer { command: COMMAND, answer: format!("{rows:?}") })
 }
 
-pub(crate) fn ensure_slot(client: &mut Client, slot: &str) -> Result<(), FollowError> {
+/// Whether a slot keeps the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    Keeps,
+    Lost,
+}
+
+/// Makes the slot, if it is missing.
+pub(crate) fn ensure_slot(client: &mut Client, slot: &str) -> Result<SlotState, FollowError> {
     let rows = client.command(&format!("READ_REPLICATION_SLOT \"{slot}\""))?;
-    if !matches!(rows.first().map(Vec::as_slice), Some([Some(_), ..])) {
-        client.command(&format!("CREATE_REPLICATION_SLOT \"{slot}\" PHYSICAL (RESERVE_WAL)"))?;
+    match rows.first().map(Vec::as_slice) {
+        Some([Some(_), Some(_), ..]) => Ok(SlotState::Keeps),
+        Some([Some(_), None, ..]) => Ok(SlotState::Lost),
+        _ => {
+            client.command(&format!("CREATE_REPLICATION_SLOT \"{slot}\" PHYSICAL (RESERVE_WAL)"))?;
+            Ok(SlotState::Keeps)
+        }
     }
-    Ok(())
 }
 
 /// The system identifier of an open database, as PostgreSQL's programs know it.

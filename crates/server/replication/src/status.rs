@@ -24,6 +24,8 @@ pub struct Replication {
     senders: Mutex<BTreeMap<i32, SenderStatus>>,
     receiver: Mutex<Option<ReceiverStatus>>,
     quorum: Quorum,
+    /// Bytes of log that a slot may keep; `None`: any number.
+    slot_limit: Mutex<Option<u64>>,
 }
 
 /// What a stream is to: a row of `pg_stat_replication`.
@@ -95,6 +97,9 @@ pub struct SlotInfo {
     pub position: Lsn,
     /// It held more than its limit, and holds nothing any more.
     pub is_lost: bool,
+    /// So many bytes of log may come before it is lost; less than none if the next clean-up takes it. `None`: there is no limit, or it is
+    /// lost.
+    pub safe_bytes: Option<i64>,
 }
 
 /// Why a slot is not made, found, or dropped.
@@ -149,9 +154,9 @@ impl Drop for ActiveSlot {
 impl Replication {
     /// Of a database that is open.
     pub fn new(database: Database) -> Arc<Replication> {
-        let (active, senders, receiver) = Default::default();
+        let (active, senders, receiver, slot_limit) = Default::default();
         let quorum = Quorum::new(database.clone());
-        Arc::new(Replication { database, active, senders, receiver, quorum })
+        Arc::new(Replication { database, active, senders, receiver, quorum, slot_limit })
     }
 
     /// Commits wait for these standbys, if the database was opened with a quorum. Said once; later calls change nothing.
@@ -169,6 +174,26 @@ impl Replication {
         &self.database
     }
 
+    /// Slots keep so many bytes of log at most from now on, those that there are, too; `None`: any number, until the disk is full. One that
+    /// would keep more is lost.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn limit_slots(&self, limit_bytes: Option<u64>) -> Result<(), Error> {
+        let mut limit = self.slot_limit.lock();
+        *limit = limit_bytes;
+        let log = self.database.log();
+        let slots = log.holds()?.into_iter().filter(|hold| hold.options.kind == HoldKind::Standby);
+        for slot in slots.filter(|slot| slot.options.limit_bytes != limit_bytes) {
+            match log.limit_hold(&slot.name, limit_bytes) {
+                // It was dropped meanwhile.
+                Ok(()) | Err(Error::NoSuchLogHold { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Makes a slot, durably, which keeps the log from where recovery starts. A temporary one ends when the hold is dropped.
     ///
     /// # Errors
@@ -179,8 +204,13 @@ impl Replication {
             return Err(SlotError::Exists(name.to_owned()));
         }
         let lifetime = if is_temporary { HoldLifetime::Process } else { HoldLifetime::Permanent };
-        let options =
-            HoldOptions { kind: HoldKind::Standby, lifetime, limit_bytes: None, at_limit: AtLimit::LoseHold };
+        let limit = self.slot_limit.lock();
+        let options = HoldOptions {
+            kind: HoldKind::Standby,
+            lifetime,
+            limit_bytes: *limit,
+            at_limit: AtLimit::LoseHold,
+        };
         Ok(self.database.log().hold(name, options, None)?)
     }
 
@@ -212,12 +242,14 @@ impl Replication {
     /// What the engine says.
     pub fn slots(&self) -> Result<Vec<SlotInfo>, Error> {
         let holds = self.database.log().holds()?;
+        let end = self.database.log().flushed();
         let active = self.active.lock();
         let info = |hold: HoldInfo| SlotInfo {
             active: active.get(&hold.name).copied(),
             is_temporary: hold.options.lifetime == HoldLifetime::Process,
             position: hold.position,
             is_lost: hold.lost_at.is_some(),
+            safe_bytes: safe_bytes(&hold, end),
             name: hold.name,
         };
         Ok(holds.into_iter().filter(|hold| hold.options.kind == HoldKind::Standby).map(info).collect())
@@ -293,6 +325,14 @@ impl Replication {
     pub fn note_receiver(&self, change: impl FnOnce(&mut Option<ReceiverStatus>)) {
         change(&mut self.receiver.lock());
     }
+}
+
+/// What may come until a hold is lost, of a log that ends at `end`.
+fn safe_bytes(hold: &HoldInfo, end: Lsn) -> Option<i64> {
+    let limit = hold.options.limit_bytes.filter(|_| hold.lost_at.is_none())?;
+    let held = end.bytes_since(hold.position.min(end));
+    let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    Some(signed(limit) - signed(held))
 }
 
 fn member(sender: &SenderStatus) -> Member {

@@ -177,6 +177,8 @@ impl ReplicationConnection {
         let columns =
             [Column::text("slot_type"), Column::text("restart_lsn"), Column::of("restart_tli", oid::INT8, 8)];
         let row = match self.replication.slot(name) {
+            // PostgreSQL's answer for a slot that exists and keeps nothing.
+            Ok(slot) if slot.is_lost => [Some("physical".to_owned()), None, None],
             Ok(slot) => {
                 let history = current_history(self.replication.database()).map_err(of_engine)?;
                 let timeline = history.timeline_at(slot.position);

@@ -1,12 +1,14 @@
 //! A standby's directory is made from a primary that is served.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engine::{Database, DatabaseDirectory, Environment, Options, VALUE_BYTES_MAX};
 use seawall_io::{Clock, SystemClock};
 use seawall_replication::{Follower, Replication, UpstreamSettings, bootstrap};
 use seawall_server::UpstreamDial;
+use seawall_testing::wait_until;
 use seawall_types::Lsn;
 
 use crate::primary::{Primary, options};
@@ -88,7 +90,9 @@ fn the_longest_value_gets_through_a_copy_and_a_stream() {
     let table = engine.create_table("longest").unwrap();
     let value = vec![7; VALUE_BYTES_MAX];
     // Others share its message.
-    (0..200_u8).for_each(|row| drop(engine.put(&table, [row], vec![row; 1000]).unwrap()));
+    for row in 0..200_u8 {
+        engine.put(&table, [row], vec![row; 1000]).unwrap();
+    }
     engine.put(&table, [200], &value).unwrap();
     let copied = directory.path().join("copied");
     copy(&primary, &copied, &options);
@@ -119,4 +123,48 @@ fn a_copy_of_what_may_not_archive_may_not_either() {
         assert_eq!(DatabaseDirectory::at(&copied).is_archiving_off().unwrap(), is_off);
         primary.close();
     }
+}
+
+/// A standby that comes back too late is told what to do, and doing that helps.
+#[test]
+fn a_slot_that_keeps_too_much_is_lost_and_its_standby_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let primary = Primary::over(Database::open(directory.path().join("data"), options()).unwrap());
+    let engine = primary.sql.engine.clone();
+    let copied = directory.path().join("copied");
+    copy(&primary, &copied, &options());
+    let standby = DatabaseDirectory::at(&copied).follow(options()).unwrap();
+    catch_up(&primary, &standby);
+    let slot = || primary.sql.replication.slot("copied").unwrap();
+    assert_eq!((slot().is_lost, slot().safe_bytes), (false, None));
+
+    // The limit is for slots that there are, too.
+    primary.sql.replication.limit_slots(Some(4 << 20)).unwrap();
+    assert!(slot().safe_bytes.is_some_and(|bytes| (1..=4 << 20).contains(&bytes)), "{:?}", slot());
+    fill_segments(&engine);
+    assert!(slot().is_lost || slot().safe_bytes.is_some_and(|bytes| bytes < 0), "{:?}", slot());
+    engine.checkpoint().unwrap();
+    wait_until("the slot is lost", || slot().is_lost);
+    assert_eq!(slot().safe_bytes, None);
+
+    let settings = settings(&primary);
+    let dial = Box::new(UpstreamDial::new(settings.clone()).unwrap());
+    let replication = Replication::new(standby.clone());
+    let now_micros = || SystemClock.wall_micros();
+    let follower =
+        Follower::start(Arc::clone(&replication), settings, dial, now_micros, Box::new(|| {})).unwrap();
+    let told = || replication.receiver().and_then(|receiver| receiver.last_error).unwrap_or_default();
+    wait_until("the standby is told", || told().starts_with("the slot copied is lost: "));
+    assert!(told().contains("Empty its directory"), "{}", told());
+    follower.end();
+    standby.close().unwrap();
+
+    std::fs::remove_dir_all(&copied).unwrap();
+    copy(&primary, &copied, &options());
+    assert!(!slot().is_lost);
+    let standby = DatabaseDirectory::at(&copied).follow(options()).unwrap();
+    catch_up(&primary, &standby);
+    assert_eq!(standby.standby().unwrap().copied_until(), None);
+    standby.close().unwrap();
+    primary.close();
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod coordinator;
+mod copying;
 mod drivers;
 mod pg_isready;
 mod pg_receivewal;

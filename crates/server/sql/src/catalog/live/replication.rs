@@ -124,8 +124,17 @@ fn of_slot(slot: SlotInfo) -> Vec<Datum> {
         Datum::Null,
         if slot.is_lost { Datum::Null } else { position(slot.position) },
         Datum::Null,
-        Datum::text(if slot.is_lost { "lost" } else { "reserved" }),
-        Datum::Null,
+        Datum::text(status_of(&slot)),
+        optional(slot.safe_bytes, Datum::Int8),
         Datum::Bool(false),
     ]
+}
+
+/// PostgreSQL's word for how safe the log is that the slot keeps.
+fn status_of(slot: &SlotInfo) -> &'static str {
+    match slot.safe_bytes {
+        _ if slot.is_lost => "lost",
+        Some(bytes) if bytes < 0 => "unreserved",
+        Some(_) | None => "reserved",
+    }
 }
