@@ -145,6 +145,42 @@ fn standbys_are_made_under_load_and_follow_the_one_that_is_promoted() {
     first.end();
 }
 
+/// All servers have the same list; none of them follows a standby, or itself.
+#[test]
+fn a_standby_finds_the_new_primary_among_several_hosts() {
+    let place = Place::new();
+    let primary = place.serve(&["--max-slot-wal-keep-size", "64GiB"]);
+    rows(&mut primary.client(), "create table t (writer int, number int, text text)");
+    rows(&mut primary.client(), "insert into t values (1, 1, 'before')");
+    let first = follow(&place, "first", &primary);
+    // The first host is a standby for now, and the third one does not answer.
+    let (ports, nobody) = ([first.port, primary.port], TcpListener::bind("127.0.0.1:0").unwrap());
+    let closed = nobody.local_addr().unwrap().port();
+    drop(nobody);
+    let settings = format!(
+        "host=localhost,localhost,localhost port={},{},{closed} user=postgres slot=second application_name=second",
+        ports[0], ports[1]
+    );
+    let second = place.serve_database("second", &["--follow", &settings]);
+    wait_for(&second, &primary, WRITTEN);
+    assert_eq!(ask(&second, "select sender_port from pg_stat_wal_receiver"), ports[1].to_string());
+    let slots = "select string_agg(slot_name || ' ' || wal_status, ', ' order by slot_name) from pg_replication_slots \
+                 where safe_wal_size > 0";
+    assert_eq!(ask(&primary, slots), "first reserved, second reserved");
+    wait_for(&first, &primary, WRITTEN);
+
+    primary.kill();
+    let promoted = place.command(&["promote", "first"]).output().unwrap();
+    assert!(promoted.status.success(), "{promoted:?}");
+    rows(&mut first.client(), "insert into t values (1, 2, 'after the promotion')");
+    wait_for(&second, &first, WRITTEN);
+    assert_eq!(fingerprint(&second), fingerprint(&first));
+    assert_eq!(ask(&second, "select sender_port from pg_stat_wal_receiver"), ports[0].to_string());
+    second.panics_nowhere();
+    second.end();
+    first.end();
+}
+
 #[test]
 fn a_standby_that_is_killed_while_it_is_made_is_made_by_the_next_start() {
     let place = Place::new();

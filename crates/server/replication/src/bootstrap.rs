@@ -10,7 +10,8 @@ use seawall_engine::{
     TimelineHistory, check_restore_directory,
 };
 
-use crate::client::{Client, ClientError, Dial, Streamed};
+use crate::client::{ClientError, Dial, Streamed};
+use crate::connect::connect;
 use crate::copy::{CopyMessageError, FromPrimary};
 use crate::follower::{FollowError, ensure_slot};
 use crate::settings::UpstreamSettings;

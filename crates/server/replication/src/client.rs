@@ -8,7 +8,7 @@ use std::time::Duration;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use seawall_engine::VALUE_BYTES_MAX;
 
-use crate::settings::UpstreamSettings;
+use crate::settings::{TargetServer, UpstreamHost, UpstreamSettings};
 
 const VERSION_3_0: u32 = 3 << 16;
 /// Kind and length.
@@ -16,6 +16,8 @@ const HEAD_BYTES: usize = 5;
 /// No message of a sender is longer: one of a copy has other rows beside the longest one.
 const MESSAGE_BYTES_MAX: usize = VALUE_BYTES_MAX + (2 << 20);
 const READ_BYTES: usize = 256 << 10;
+/// What a standby says at the login.
+const IN_HOT_STANDBY: &[u8] = b"in_hot_standby\0on\0";
 
 /// What a connection goes over.
 pub trait Wire: Read + Write + Send {
@@ -28,11 +30,11 @@ pub trait Wire: Read + Write + Send {
 
 /// Makes connections.
 pub trait Dial: Send + Sync {
-    /// A new connection.
+    /// A new connection to one of the hosts.
     ///
     /// # Errors
     /// What the system says.
-    fn dial(&self) -> io::Result<Box<dyn Wire>>;
+    fn dial(&self, host: &UpstreamHost) -> io::Result<Box<dyn Wire>>;
 }
 
 /// Why a connection does not do what it should.
@@ -61,6 +63,9 @@ pub enum ClientError {
     /// The upstream does not know the password.
     #[error("the upstream has not shown that it knows the password: {0}")]
     Scram(io::Error),
+    /// It is a standby, and a primary is to be followed.
+    #[error("the upstream is a standby, and a primary is asked for (target_session_attrs)")]
+    NotPrimary,
     /// A message that has no meaning here.
     #[error("the upstream sends a message of kind {kind:?}, {bytes} bytes, that has no meaning here")]
     Unexpected {
@@ -91,6 +96,8 @@ pub struct Client {
     input: Vec<u8>,
     /// How much of the input was taken.
     taken: usize,
+    /// The upstream has said that it is a standby.
+    is_standby: bool,
 }
 
 struct Frame {
@@ -105,7 +112,7 @@ impl Client {
     /// `ClientError`.
     pub fn log_in(wire: Box<dyn Wire>, settings: &UpstreamSettings) -> Result<Client, ClientError> {
         wire.set_read_timeout(settings.connect_timeout)?;
-        let mut client = Client { wire, input: Vec::new(), taken: 0 };
+        let mut client = Client { wire, input: Vec::new(), taken: 0, is_standby: false };
         let mut body = VERSION_3_0.to_be_bytes().to_vec();
         for (name, value) in [
             ("user", settings.user.as_str()),
@@ -126,7 +133,11 @@ impl Client {
             let frame = client.message()?;
             match frame.kind {
                 b'R' => client.authenticate(&frame, settings)?,
-                b'S' | b'K' | b'N' => {}
+                b'S' => client.is_standby |= frame.body == IN_HOT_STANDBY,
+                b'K' | b'N' => {}
+                b'Z' if client.is_standby && settings.target == TargetServer::Primary => {
+                    return Err(ClientError::NotPrimary);
+                }
                 b'Z' => return Ok(client),
                 _ => return Err(frame.unexpected()),
             }

@@ -8,6 +8,7 @@
 //!        ^               v
 //!        +------ the upstream is on a new timeline, which left this one where the log ends here: follow it
 //! ```
+//! Of several hosts, the first that answers is the upstream; one that answers and is of no use is passed over by the next attempt.
 //! A batch is what has come by the time that it is looked at: it is synced once. What is acknowledged as durable is durable here.
 //! When the database is promoted, the thread ends.
 
@@ -20,6 +21,7 @@ use seawall_engine::{Database, Error, Standby, TimelineHistory};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::client::{Client, ClientError, Dial, Streamed};
+use crate::connect::connect;
 use crate::message::{self, FromSender, MessageError, Progress};
 use crate::rejoin::system_identifier_of;
 use crate::settings::UpstreamSettings;
@@ -69,8 +71,6 @@ pub enum FollowError {
     /// The upstream is silent.
     #[error("the upstream has said nothing for {0:?}")]
     Silent(Duration),
-    /// An answer of the upstream is not as expected.
-    #[error("the upstream answers {command} with {answer}")]
     /// The slot keeps nothing any more.
     #[error(
         "the slot {slot} is lost: it kept more log than the upstream's max_slot_wal_keep_size allows, so what this standby lacks may be gone. \
@@ -80,6 +80,8 @@ pub enum FollowError {
         /// Its name.
         slot: String,
     },
+    /// An answer of the upstream is not as expected.
+    #[error("the upstream answers {command} with {answer}")]
     Answer {
         /// The command.
         command: &'static str,
@@ -148,6 +150,13 @@ impl Drop for Follower {
     }
 }
 
+/// What a connection came to.
+struct Attempt {
+    /// The host that is tried first, and then the one that was connected to.
+    host: usize,
+    has_received: bool,
+}
+
 impl Shared {
     fn database(&self) -> &Database {
         self.replication.database()
@@ -167,10 +176,12 @@ impl Shared {
     }
 
     fn keep_receiving(&self) {
-        let mut back_off = BACK_OFF.0;
+        let (mut back_off, mut first_host) = (BACK_OFF.0, 0);
         while !self.is_over() {
-            let mut has_received = false;
-            let ended = self.receive(&mut has_received);
+            let mut attempt = Attempt { host: first_host, has_received: false };
+            let ended = self.receive(&mut attempt);
+            let Attempt { host, has_received } = attempt;
+            first_host = if has_received { 0 } else { host + 1 };
             if self.is_over() {
                 break;
             }
@@ -201,14 +212,16 @@ impl Shared {
     }
 
     /// One connection, from its beginning to its end.
-    fn receive(&self, has_received: &mut bool) -> Result<(), FollowError> {
+    fn receive(&self, attempt: &mut Attempt) -> Result<(), FollowError> {
         let own = self.database().log().timeline();
         self.replication.note_receiver(|status| {
             let status = status.get_or_insert_with(|| self.new_status(own));
             (status.state, status.timeline) = ("connecting", own);
         });
-        let wire = self.dial.dial().map_err(ClientError::from)?;
-        let mut client = Client::log_in(wire, &self.settings)?;
+        let (mut client, host) = connect(&self.settings, &*self.dial, attempt.host)?;
+        attempt.host = host;
+        let host = &self.settings.hosts[host];
+        self.note(|status| status.address = (host.name.clone(), host.port));
         let upstream = identify(&mut client)?;
         let expected = system_identifier(self.database())?;
         if upstream.system != expected {
@@ -225,7 +238,7 @@ impl Shared {
         // The first timeline has no history; of a later one, another server may have one of the same number.
         let is_first = upstream.timeline == TimelineId::FIRST;
         if !is_first && self.goes_on(&mut client, standby, upstream.timeline)? {
-            *has_received = true;
+            attempt.has_received = true;
             return Ok(());
         }
         let from = standby.wanted()?;
@@ -236,7 +249,7 @@ impl Shared {
             (status.started_at, status.started_timeline) = (from, own);
         });
         let mut stream = Stream { shared: self, client, batch_bytes: 0, told: None, upstream_end: from };
-        stream.run(has_received)
+        stream.run(&mut attempt.has_received)
     }
 
     /// Whether the upstream is on a later timeline, and this standby, which has all of its own, is on the next one now.
@@ -273,7 +286,12 @@ impl Shared {
             state: "connecting",
             upstream: self.settings.to_string(),
             slot: Some(self.settings.slot.clone()),
-            address: (self.settings.host.clone(), self.settings.port),
+            address: self
+                .settings
+                .hosts
+                .first()
+                .map(|host| (host.name.clone(), host.port))
+                .unwrap_or_default(),
             timeline,
             started_at: Lsn::ZERO,
             started_timeline: timeline,

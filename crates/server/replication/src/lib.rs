@@ -21,6 +21,7 @@
 mod bootstrap;
 mod client;
 mod command;
+mod connect;
 pub mod copy;
 mod follower;
 mod lag;
@@ -40,6 +41,6 @@ pub use lag::{Lag, LagTracker};
 pub use message::Progress;
 pub use rejoin::{RejoinError, UpstreamHistory};
 pub use sender::{Sender, SenderError, Step, current_history};
-pub use settings::{TlsMode, UpstreamSettings, UpstreamSettingsError};
+pub use settings::{TargetServer, TlsMode, UpstreamHost, UpstreamSettings, UpstreamSettingsError};
 pub use status::{ActiveSlot, ReceiverStatus, Replication, SenderStatus, SlotError, SlotInfo};
 pub use synchronous::{StandbyChoice, StandbyNames, StandbyNamesError, SyncState};

@@ -8,6 +8,7 @@ use seawall_engine::{DatabaseDirectory, Error, Options, Rejoined, TimelineHistor
 use seawall_types::{DatabaseId, TimelineId};
 
 use crate::client::{Client, ClientError, Dial};
+use crate::connect::connect;
 use crate::settings::UpstreamSettings;
 
 /// Why a directory cannot be made ready to follow.
@@ -56,7 +57,7 @@ impl UpstreamHistory {
         dial: &dyn Dial,
     ) -> Result<UpstreamHistory, RejoinError> {
         let (database, own) = directory.identity()?;
-        let mut client = Client::log_in(dial.dial().map_err(ClientError::from)?, settings)?;
+        let (mut client, _) = connect(settings, dial, 0)?;
         let (system, timeline) = identify(&mut client)?;
         let expected = system_identifier_of(database);
         if system != expected {

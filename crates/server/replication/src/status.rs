@@ -260,6 +260,24 @@ impl Replication {
     /// # Errors
     /// `Missing`, `Active`; `Database`, `LogHoldLost` among them.
     pub fn use_slot(self: &Arc<Self>, name: &str, process_id: i32) -> Result<ActiveSlot, SlotError> {
+        self.take_slot(name, process_id, |database, name| database.log().find_hold(name))
+    }
+
+    /// As `use_slot`, for a copy of the rows, which needs the log from before its checkpoint on: the slot of a standby that was there before may
+    /// have come further, or be lost.
+    ///
+    /// # Errors
+    /// `Missing`, `Active`; `Database`, on a standby as well.
+    pub fn use_slot_for_copy(self: &Arc<Self>, name: &str, process_id: i32) -> Result<ActiveSlot, SlotError> {
+        self.take_slot(name, process_id, |database, name| database.log().hold_again(name))
+    }
+
+    fn take_slot(
+        self: &Arc<Self>,
+        name: &str,
+        process_id: i32,
+        find: impl FnOnce(&Database, &str) -> Result<LogHold, Error>,
+    ) -> Result<ActiveSlot, SlotError> {
         self.slot(name)?;
         let mut active = self.active.lock();
         if let Some(process_id) = active.get(name).copied() {
@@ -292,24 +310,6 @@ impl Replication {
 
     /// A stream has ended.
     pub fn forget_sender(&self, process_id: i32) {
-        self.take_slot(name, process_id, |database, name| database.log().find_hold(name))
-    }
-
-    /// As `use_slot`, for a copy of the rows, which needs the log from before its checkpoint on: the slot of a standby that was there before may
-    /// have come further, or be lost.
-    ///
-    /// # Errors
-    /// `Missing`, `Active`; `Database`, on a standby as well.
-    pub fn use_slot_for_copy(self: &Arc<Self>, name: &str, process_id: i32) -> Result<ActiveSlot, SlotError> {
-        self.take_slot(name, process_id, |database, name| database.log().hold_again(name))
-    }
-
-    fn take_slot(
-        self: &Arc<Self>,
-        name: &str,
-        process_id: i32,
-        find: impl FnOnce(&Database, &str) -> Result<LogHold, Error>,
-    ) -> Result<ActiveSlot, SlotError> {
         let mut senders = self.senders.lock();
         if senders.remove(&process_id).is_some() {
             self.quorum.streams_are(&members(&senders));

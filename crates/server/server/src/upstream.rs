@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use seawall_replication::{Dial, TlsMode, UpstreamSettings, Wire};
+use seawall_replication::{Dial, TlsMode, UpstreamHost, UpstreamSettings, Wire};
 
 use crate::tls::TlsError;
 
@@ -46,8 +46,8 @@ impl UpstreamDial {
         Ok(UpstreamDial { settings, tls })
     }
 
-    fn connect(&self, stream: TcpStream) -> io::Result<Connected> {
-        let UpstreamSettings { connect_timeout, tls_mode, host, .. } = &self.settings;
+    fn connect(&self, stream: TcpStream, host: &str) -> io::Result<Connected> {
+        let UpstreamSettings { connect_timeout, tls_mode, .. } = &self.settings;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(*connect_timeout))?;
         stream.set_write_timeout(Some(*connect_timeout))?;
@@ -77,8 +77,9 @@ impl UpstreamDial {
 }
 
 impl Dial for UpstreamDial {
-    fn dial(&self) -> io::Result<Box<dyn Wire>> {
-        let UpstreamSettings { host, port, connect_timeout, .. } = &self.settings;
+    fn dial(&self, host: &UpstreamHost) -> io::Result<Box<dyn Wire>> {
+        let connect_timeout = &self.settings.connect_timeout;
+        let UpstreamHost { name: host, port } = host;
         if host.starts_with('/') {
             let stream = UnixStream::connect(format!("{host}/.s.PGSQL.{port}"))?;
             stream.set_write_timeout(Some(*connect_timeout))?;
@@ -87,7 +88,7 @@ impl Dial for UpstreamDial {
         let mut refused = io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address"));
         for address in (host.as_str(), *port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, *connect_timeout) {
-                Ok(stream) => return Ok(Box::new(self.connect(stream)?)),
+                Ok(stream) => return Ok(Box::new(self.connect(stream, host)?)),
                 Err(error) => refused = error,
             }
         }
