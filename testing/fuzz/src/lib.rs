@@ -25,6 +25,7 @@ pub mod keys;
 pub mod log;
 pub mod protocol;
 pub mod published_statistics;
+pub mod replication;
 pub mod settings;
 pub mod statement;
 pub mod stored_backup;
@@ -47,6 +48,7 @@ pub fn entries() -> Vec<(&'static str, input::Entry)> {
         published_statistics::ENTRIES,
         command_line::ENTRIES,
         protocol::ENTRIES,
+        replication::ENTRIES,
         settings::ENTRIES,
         statement::ENTRIES,
     ]
