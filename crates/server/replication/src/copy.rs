@@ -203,6 +203,12 @@ impl<'m> Fields<'m> {
             text => TimelineHistory::parse(text, base.timeline, "the history that the primary sends")
                 .map_err(|_| CopyMessageError("its history cannot be"))?,
         };
+        // Only the first timeline has left none.
+        if history.timeline != base.timeline
+            || history.forks.is_empty() != (base.timeline == TimelineId::FIRST)
+        {
+            return Err(CopyMessageError("its history is not the one of its timeline"));
+        }
         Ok(FromPrimary::Base(Box::new(base), history, archive_mode))
     }
 }
