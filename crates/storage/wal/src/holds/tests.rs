@@ -354,7 +354,7 @@ fn a_limit_is_changed_for_good_or_not_at_all() {
     assert!(matches!(holds.limit("slot", Some(5 * MIB)), Err(HoldError::Io { .. })));
     assert_eq!(limit(&holds), None);
     holds.limit("slot", Some(5 * MIB)).unwrap();
-    let again = open(&disk.after_power_loss(PowerLoss::LoseAll), Lsn::ZERO, Lsn::new(MIB));
+    let again = open(&disk, Lsn::ZERO, Lsn::new(MIB));
     assert_eq!(limit(&again), Some(5 * MIB));
     // The position is the holder's still.
     position.advance(Lsn::new(2 * MIB));
