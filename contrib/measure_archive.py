@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures an archiver as PostgreSQL uses it: one command after another, oldest segment first.
+"""Measures an archiver as PostgreSQL uses it: one command after another, oldest segment first; or beside a live PostgreSQL.
 
   measure_archive.py --cluster DIR --segments DIR --push 'seawall archive-push --repository=R %p' \\
                      --get 'seawall archive-get --repository=R %f %p'
@@ -13,21 +13,54 @@ of the scratch directory (TMPDIR). Works with any archiver, so that two can be c
   get          all segments back in order: seconds without what it takes to compare and replay them, milliseconds of each command,
                and which segments were waited for
   cpu_ms       of push and of get, a segment, all processes
+
+  measure_archive.py --lag --store versitygw --put-ms 500,1400 --rate 3,0 --seconds 120 --postgresql DIR \\
+                     --push 'seawall archive-push %p' --create 'seawall repo create' \\
+                     --status 'seawall archive-status --json' --stop 'seawall archive-stop'
+  measure_archive.py --beside --postgresql DIR --push 'taskset -c 0 seawall archive-push %p' --create 'seawall repo create' ...
+
+--lag makes a cluster and an S3 store that answers a PUT late, and loads the cluster: with so many segments a second, or, at a rate of 0,
+with pgbench's TPC-B by one client as fast as it goes. Each second it asks pg_stat_archiver how far archiving is behind (1: not at all),
+and at the end how long it takes until nothing waits. --beside runs TPC-B alone, while segments that wait are archived into a directory,
+and alone again. The agent's own durations come from --status. Prints one JSON object a run.
 """
 import argparse, ctypes, filecmp, json, os, resource, shutil, statistics, subprocess, tempfile, time
+
+import archive_live
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("cluster", "segments", "push"):
-        parser.add_argument(f"--{name}", required=True)
+    numbers = lambda text: [float(number) for number in text.split(",")]
+    for name in ("cluster", "segments"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--push", required=True)
+    parser.add_argument("--lag", action="store_true", help="the lag of a live server")
+    parser.add_argument("--beside", action="store_true", help="what archiving costs a live server")
+    parser.add_argument("--postgresql", help="directory of its programs")
+    parser.add_argument("--store", default="versitygw", help="the program versitygw")
+    parser.add_argument("--put-ms", type=numbers, default=[500], help="delays of the store's answer to a PUT, one run each")
+    parser.add_argument("--jitter-ms", type=float, default=0, help="up to so much more, and three times as much for one in twenty")
+    parser.add_argument("--rate", type=numbers, default=[3], help="segments a second, one run each; 0: TPC-B, unpaced")
+    parser.add_argument("--scale", type=int, default=100, help="of pgbench's tables")
+    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--drain-max", type=float, default=600, help="seconds until nothing may wait any more")
+    parser.add_argument("--create", help="makes the repository, which is in SEAWALL_REPOSITORY")
+    parser.add_argument("--status", help="prints the agent's numbers as JSON")
+    parser.add_argument("--scratch", help="directory for clusters and stores; default TMPDIR")
     parser.add_argument("--get", help="also fetch everything back")
     parser.add_argument("--stop", help="ends what works in the background, so that its CPU time is counted")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--acknowledge", type=int, default=100, help="so many segments are asked for when they are archived; 0: none")
     parser.add_argument("--compare-each", type=int, default=20, help="every so many segments are compared: it costs CPU that others want")
     parser.add_argument("--replay", type=float, default=0, metavar="MS", help="between two segments that are got, as recovery takes")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.lag or given.beside:
+        if not given.postgresql:
+            parser.error("--lag and --beside need --postgresql")
+    elif not given.cluster or not given.segments:
+        parser.error("expected --cluster and --segments, or --lag, or --beside")
+    return given
 
 
 def call(command, data, path, name):
@@ -133,6 +166,9 @@ def put_in_place(source, target):
 
 def main():
     given = arguments()
+    if given.lag or given.beside:
+        archive_live.run(given)
+        return
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     names = sorted(os.listdir(given.segments))[: given.count]
     with tempfile.TemporaryDirectory() as scratch:
