@@ -9,12 +9,19 @@ measurement they take turns (A B A B), each after a checkpoint of its own; the m
 
   tpcb-N, simple-N, select-N  pgbench's TPC-B, -N and -S, prepared statements, N clients: transactions a second
   two-phase-80                a TPC-B of three updates that PREPARE TRANSACTION ends, 80 clients: transactions a second
-  copy-in                     1,000,000 rows by COPY into a new table: rows a second
+  copy-in, copy-in-numbered   1,000,000 rows by COPY into a new table, with a primary key and without one: rows a second
+  copy-in-accounts            1,000,000 rows of pgbench's accounts, with a primary key: rows a second
   aggregate-.., join-..       over 1,000,000 rows: seconds
   tables                      1,000 tables with a key made and dropped again, a transaction each: tables a second
+  creates, drops              --tables tables made and dropped again by psql -f, a transaction each, with --tables-cache-mib of memory
+                              for pages: tables a second. One run, whatever --runs says: PostgreSQL needs minutes
+  lookups                     psql's \\d of a table beside --tables others, made by one transaction each: seconds
   cpu-..                      processor time of the server, user and system, for a statement of one client: microseconds
-  log-bytes                   log of a TPC-B transaction of one client: bytes
-  idle                        memory of a connection that does nothing: KiB
+  busy-..                     the same for a transaction of many clients; beside it on stderr what pgbench itself takes, and how often the
+                              threads of a server that are still there afterwards were switched
+  log-bytes                   log of a TPC-B transaction of one client, right after a checkpoint: bytes
+  idle                        memory of --connections connections that do nothing: MiB
+  first-command               README's first command in a copy of the sources without anything built: minutes. Only if it is named
 
 "ratio" is above 1 where Seawall is better, also where less is better.
 """
@@ -23,6 +30,10 @@ import argparse, json, os, pwd, re, shutil, signal, socket, statistics, struct, 
 ROWS = 1_000_000
 CUSTOMERS = 10_000
 TABLES = 1_000
+# Measured once: a run takes minutes.
+ONCE = ("creates", "drops", "lookups", "first-command")
+# Measured only if they are named.
+SELDOM = ("first-command",)
 WAIT_SECONDS = 60
 
 
@@ -37,7 +48,9 @@ def arguments():
     parser.add_argument("--seconds", type=int, default=20, help="of each run of pgbench")
     parser.add_argument("--scale", type=int, default=10, help="of pgbench: 100,000 accounts each")
     parser.add_argument("--cache-mib", type=int, default=256)
-    parser.add_argument("--connections", type=int, default=500, help="idle ones that are opened for their memory")
+    parser.add_argument("--connections", type=int, default=1000, help="idle ones that are opened for their memory")
+    parser.add_argument("--tables", type=int, default=100_000, help="tables that creates, drops and lookups are about")
+    parser.add_argument("--tables-cache-mib", type=int, default=8192, help="memory for pages meanwhile")
     parser.add_argument("--json", action="store_true", help="a JSON value instead of the table")
     return parser.parse_args()
 
@@ -59,7 +72,7 @@ class Server:
     """A server under measurement: its process, and what clients need to reach it."""
 
     def __init__(self, given, port):
-        self.given, self.port = given, port
+        self.given, self.port, self.cache_mib = given, port, given.cache_mib
         self.directory = os.path.join(given.dir, self.name)
         os.makedirs(self.directory)
 
@@ -71,6 +84,13 @@ class Server:
             if time.monotonic() > deadline or self.process.poll() is not None:
                 raise SystemExit(f"{self.name} does not start: see {self.log.name}")
             time.sleep(0.1)
+
+    def reopen(self, cache_mib):
+        """Starts again, with so much memory for pages; nothing if that is as it was."""
+        if cache_mib != self.cache_mib:
+            self.stop()
+            self.cache_mib = cache_mib
+            self.open()
 
     def is_ready(self):
         return self.run("pg_isready", "-q", check=False).returncode == 0
@@ -113,7 +133,20 @@ class Server:
 
     def pgbench(self, *options):
         done = self.run("pgbench", "-n", *options)
+        self.transactions = int(re.search(r"actually processed: (\d+)", done.stdout).group(1))
         return float(re.search(r"^tps = ([0-9.]+)", done.stdout, re.M).group(1))
+
+    def switches(self):
+        """How often its threads and processes that are there now have been switched."""
+        total = 0
+        for number in self.family():
+            for thread in os.listdir(f"/proc/{number}/task"):
+                try:
+                    with open(f"/proc/{number}/task/{thread}/status") as status:
+                        total += sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", status.read())))
+                except FileNotFoundError:
+                    continue
+        return total
 
 
 class Seawall(Server):
@@ -124,7 +157,7 @@ class Seawall(Server):
         given = self.given
         self.start([
             given.seawall, "serve", os.path.join(self.directory, "data"), "--port", str(self.port),
-            "--socket-directory", self.socket_directory, "--cache-mib", str(given.cache_mib),
+            "--socket-directory", self.socket_directory, "--cache-mib", str(self.cache_mib),
             "--connections", str(given.connections + 100),
         ])
 
@@ -152,7 +185,7 @@ class PostgreSQL(Server):
             "port": self.port,
             "listen_addresses": "",
             "unix_socket_directories": self.socket_directory,
-            "shared_buffers": f"{given.cache_mib}MB",
+            "shared_buffers": f"{self.cache_mib}MB",
             "max_connections": given.connections + 100,
             "max_prepared_transactions": 100,
         }
@@ -217,27 +250,50 @@ def pgbench(options, clients):
     return measure
 
 
-def two_phase(server, given):
-    path = script(given, "two-phase", TWO_PHASE)
+def two_phase_options(given):
     # The name of a transaction is no parameter, so statements are sent as texts.
-    options = ["-M", "simple", "-f", path, "-D", f"scale={given.scale}"]
-    return pgbench(options, 80)(server, given)
+    return ["-M", "simple", "-f", script(given, "two-phase", TWO_PHASE), "-D", f"scale={given.scale}"]
 
 
-def copy_in(server, given):
-    rows = (f"{number}\t{number * 7919 % CUSTOMERS}\t{number * 31 % 100000 / 100:.2f}\t{number * 37 % 1000}\t"
-            f"{2020 + number % 5}-{number % 12 + 1:02}-{number % 28 + 1:02}\n" for number in range(ROWS))
+def two_phase(server, given):
+    return pgbench(two_phase_options(given), 80)(server, given)
+
+
+def sales(given):
+    """A file with rows of sales."""
     path = os.path.join(given.dir, "sales.tsv")
     if not os.path.exists(path):
         with open(path, "w") as file:
-            file.writelines(rows)
-    server.sql("drop table if exists sales; create table sales (id bigint primary key, customer integer not null, "
-               "price numeric(10,2) not null, quantity integer not null, day date not null);")
-    begun = time.perf_counter()
-    server.sql(f"\\copy sales from '{path}'")
-    seconds = time.perf_counter() - begun
-    server.sql("analyze sales;")
-    return ROWS / seconds
+            file.writelines(
+                f"{number}\t{number * 7919 % CUSTOMERS}\t{number * 31 % 100000 / 100:.2f}\t{number * 37 % 1000}\t"
+                f"{2020 + number % 5}-{number % 12 + 1:02}-{number % 28 + 1:02}\n" for number in range(ROWS))
+    return path
+
+
+def accounts(given):
+    """A file with rows as pgbench's of accounts."""
+    path = os.path.join(given.dir, "accounts.tsv")
+    if not os.path.exists(path):
+        with open(path, "w") as file:
+            file.writelines(f"{number}\t{number // 100_000 + 1}\t0\t{'':84}\n" for number in range(1, ROWS + 1))
+    return path
+
+
+def copy(table, columns, file):
+    def measure(server, given):
+        path = file(given)
+        server.sql(f"drop table if exists {table}; create table {table} ({columns});")
+        begun = time.perf_counter()
+        server.sql(f"\\copy {table} from '{path}'")
+        seconds = time.perf_counter() - begun
+        server.sql(f"analyze {table};")
+        return ROWS / seconds
+    return measure
+
+
+SALES = "customer integer not null, price numeric(10,2) not null, quantity integer not null, day date not null"
+ACCOUNTS = "aid integer not null, bid integer, abalance integer, filler character(84)"
+copy_in = copy("sales", f"id bigint primary key, {SALES}", sales)
 
 
 def query(text):
@@ -254,6 +310,63 @@ def tables(server, _given):
     begun = time.perf_counter()
     server.sql(made + dropped)
     return TABLES / (time.perf_counter() - begun)
+
+
+def statements(server, given, name, text):
+    """A file with a statement for each of the tables; the server has the memory for pages that they are measured with."""
+    server.reopen(given.tables_cache_mib)
+    path = os.path.join(given.dir, f"{name}.sql")
+    with open(path, "w") as file:
+        file.writelines(text.format(number) for number in range(given.tables))
+    os.chmod(path, 0o644)
+    return path
+
+
+def creates(server, given):
+    path = statements(server, given, "creates", "create table many_{0} (id integer primary key, name text);\n")
+    begun = time.perf_counter()
+    server.run("psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-f", path)
+    server.has_many = True
+    return given.tables / (time.perf_counter() - begun)
+
+
+def make_many(server, given):
+    if not getattr(server, "has_many", False):
+        creates(server, given)
+
+
+def lookups(server, given):
+    make_many(server, given)
+    begun = time.perf_counter()
+    for number in range(10):
+        server.sql(f"\\d many_{number * 7}")
+    return (time.perf_counter() - begun) / 10
+
+
+def drops(server, given):
+    make_many(server, given)
+    path = statements(server, given, "drops", "drop table many_{0};\n")
+    begun = time.perf_counter()
+    server.run("psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-f", path)
+    seconds = time.perf_counter() - begun
+    server.has_many = False
+    server.reopen(given.cache_mib)
+    return given.tables / seconds
+
+
+def busy(options, clients):
+    def measure(server, given):
+        threads = min(clients, os.cpu_count() or 1)
+        pgbench = [*options(server, given), "-c", str(clients), "-j", str(threads), "-T", str(given.seconds)]
+        switches, before, own = server.switches(), server.cpu_seconds(), os.times()
+        server.pgbench(*pgbench)
+        after = os.times()
+        of_pgbench = after.children_user + after.children_system - own.children_user - own.children_system
+        count = server.transactions
+        print(f"pgbench itself: {of_pgbench * 1e6 / count:.1f} us; switches: {(server.switches() - switches) / count:.1f}",
+              file=sys.stderr)
+        return (server.cpu_seconds() - before) * 1e6 / count
+    return measure
 
 
 def cpu(mode, make_options, transactions):
@@ -293,7 +406,20 @@ def idle(server, given):
     connections = Connections(server, given.connections)
     after = server.memory_kib()
     connections.close()
-    return (after - before) / given.connections
+    return (after - before) / 1024
+
+
+def first_command(server, given):
+    if server.name != "seawall":
+        return None
+    sources = os.path.join(given.dir, "sources")
+    subprocess.run(["git", "clone", "-q", os.path.dirname(os.path.dirname(os.path.abspath(__file__))), sources], check=True)
+    environment = {name: value for name, value in os.environ.items() if name != "CARGO_TARGET_DIR"}
+    begun = time.perf_counter()
+    # As `cargo run --release -- serve ledger` builds it; --version, so that it ends.
+    subprocess.run(["cargo", "run", "-q", "--release", "--", "--version"], cwd=sources, env=environment, check=True,
+                   stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - begun) / 60
 
 
 # Name: what a figure is, whether less is better, how it is measured.
@@ -303,6 +429,8 @@ MEASUREMENTS = {
     "select-8": ("transactions/s", False, pgbench(["-M", "prepared", "-S"], 8)),
     "two-phase-80": ("transactions/s", False, two_phase),
     "copy-in": ("rows/s", False, copy_in),
+    "copy-in-numbered": ("rows/s", False, copy("numbered", f"id bigint, {SALES}", sales)),
+    "copy-in-accounts": ("rows/s", False, copy("accounts", f"{ACCOUNTS}, primary key (aid)", accounts)),
     "aggregate-total": ("s", True, query("select count(*), sum(quantity), max(day) from sales;")),
     "aggregate-groups": ("s", True, query("select customer, count(*), sum(quantity), min(day) from sales group by customer;")),
     "aggregate-numeric": ("s", True, query("select quantity, avg(price), sum(price * quantity) from sales group by quantity;")),
@@ -313,8 +441,14 @@ MEASUREMENTS = {
     "cpu-select": ("us", True, cpu("prepared", select_options, 50_000)),
     "cpu-select-text": ("us", True, cpu("simple", select_options, 50_000)),
     "cpu-update": ("us", True, cpu("prepared", update_options, 10_000)),
+    **{f"busy-simple-{n}": ("us", True, busy(lambda _server, _given: ["-M", "prepared", "-N"], n)) for n in (8, 32)},
+    "busy-two-phase-80": ("us", True, busy(lambda _server, given: two_phase_options(given), 80)),
     "log-bytes": ("bytes", True, log_bytes),
-    "idle": ("KiB", True, idle),
+    "idle": ("MiB", True, idle),
+    "creates": ("tables/s", False, creates),
+    "lookups": ("s", True, lookups),
+    "drops": ("tables/s", False, drops),
+    "first-command": ("min", True, first_command),
 }
 
 
@@ -330,10 +464,12 @@ def prepare(server, given, names):
 def measured(given, servers, names):
     results = {name: {server.name: [] for server in servers} for name in names}
     for run in range(given.runs):
-        for name in names:
+        for name in (name for name in names if run == 0 or name not in ONCE):
             for server in servers:
                 server.sql("checkpoint;")
                 figure = MEASUREMENTS[name][2](server, given)
+                if figure is None:
+                    continue
                 results[name][server.name].append(figure)
                 print(f"run {run + 1}: {name}: {server.name}: {shown(figure)} {MEASUREMENTS[name][0]}", file=sys.stderr)
     return results
@@ -362,7 +498,7 @@ def table(results):
 def main():
     given = arguments()
     wanted = tuple(filter(None, given.only.split(",")))
-    names = [name for name in MEASUREMENTS if not wanted or name.startswith(wanted)]
+    names = [name for name in MEASUREMENTS if name.startswith(wanted or "") and (wanted or name not in SELDOM)]
     os.makedirs(given.dir, exist_ok=True)
     given.dir = tempfile.mkdtemp(dir=os.path.abspath(given.dir))
     os.chmod(given.dir, 0o755)
