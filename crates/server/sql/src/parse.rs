@@ -37,9 +37,9 @@ use tree::Tree;
 
 pub(crate) use fingerprint::Fingerprint;
 pub(crate) use marks::{
-    Inference, Overriding, assigned_element, inference, is_columns_mark, is_defaults_mark, is_distinct_mark,
-    is_nothing_mark, is_rows_from, listed_elements, locked_tables, marked_exclusion, marked_lock, overriding,
-    unmarked_frame, using_names,
+    Inference, Overriding, assigned_element, inference, is_all_fields_mark, is_columns_mark,
+    is_defaults_mark, is_distinct_mark, is_nothing_mark, is_rows_from, listed_elements, locked_tables,
+    marked_exclusion, marked_lock, merge_overriding, overriding, unmarked_frame, using_names,
 };
 pub(crate) use statement::{Dml, Parsed, Utility};
 pub(crate) use text::Text;

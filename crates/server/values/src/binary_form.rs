@@ -13,7 +13,7 @@ use crate::numeric::Numeric;
 use crate::oid::{self, Oid};
 use crate::settings::Settings;
 use crate::text_form::{NAME_BYTES_MAX, type_name};
-use crate::user_types::is_enum;
+use crate::user_types::{is_composite, is_enum};
 
 mod composed;
 
@@ -39,6 +39,7 @@ fn receive_all(
     }
     let value = match scalar(of, &mut reader)? {
         Some(value) => modifier::apply(of, type_modifier, value, Cast::Assignment)?,
+        None if is_composite(of) => composed::receive_composite(of, &mut reader, settings)?,
         None => composed::receive(of, type_modifier, &mut reader, settings)?,
     };
     if reader.rest.is_empty() { Ok(value) } else { Err(has_more()) }

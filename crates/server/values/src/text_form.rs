@@ -11,7 +11,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::modifier;
 use crate::oid::{self, Oid};
 use crate::settings::Settings;
-use crate::user_types::is_enum;
+use crate::user_types::{CompositeField, is_composite, is_enum};
 
 pub mod arrays;
 pub mod bytes;
@@ -64,6 +64,7 @@ pub fn input(of: Oid, type_modifier: i32, text: &str, settings: &Settings) -> Sq
             date_time_input(of, text, settings)?
         }
         _ if is_enum(of) => return settings.types.place(of, text).map(Datum::Int8),
+        _ if is_composite(of) => return composite_input(of, text, settings),
         _ => match scalar_input(of, text)? {
             Some(value) => value,
             None => return composed_input(of, type_modifier, text, settings),
@@ -112,6 +113,35 @@ fn scalar_input(of: Oid, text: &str) -> SqlResult<Option<Datum>> {
     }))
 }
 
+/// Reads a row of a composite type.
+fn composite_input(of: Oid, text: &str, settings: &Settings) -> SqlResult<Datum> {
+    let fields = &settings.types.composite(of)?.fields;
+    let read = |index: usize, text: &str| {
+        let field = &fields[index];
+        check_no_domain(field)?;
+        input(field.of.oid, field.of.modifier, text, settings)
+    };
+    let values = records::input(fields.len(), text, &read)?;
+    // Of a field that is null, too: a domain may demand that it is not.
+    fields.iter().try_for_each(check_no_domain)?;
+    Ok(composite_row(fields, values))
+}
+
+/// `0A000`: what a domain demands of a field cannot be looked at here.
+pub(crate) fn check_no_domain(field: &CompositeField) -> SqlResult<()> {
+    match field.domain {
+        0 => Ok(()),
+        _ => Err(SqlError::unsupported("input of a composite type with a field of a domain")
+            .with_hint("Use ROW(...), or json_populate_record.")),
+    }
+}
+
+/// A row of a composite type.
+pub(crate) fn composite_row(fields: &[CompositeField], values: Vec<Datum>) -> Datum {
+    let types = fields.iter().map(|field| field.of.oid).collect();
+    Datum::Record(Arc::new(Record { types, names: None, values }))
+}
+
 /// Reads an array; other types have no text form that can be read.
 fn composed_input(of: Oid, type_modifier: i32, text: &str, settings: &Settings) -> SqlResult<Datum> {
     if let Some(element) = array_element(of) {
@@ -144,7 +174,7 @@ pub fn has_input(of: Oid) -> bool {
         oid::DATE | oid::TIME | oid::TIMETZ | oid::TIMESTAMP | oid::TIMESTAMPTZ | oid::INTERVAL => true,
         oid::OID | oid::XID | oid::CID | oid::XID8 | oid::PG_LSN | oid::TID => true,
         oid::INT2VECTOR | oid::OIDVECTOR | oid::VOID => true,
-        _ if is_enum(of) => true,
+        _ if is_enum(of) || is_composite(of) => true,
         _ => array_element(of).is_some_and(has_input),
     }
 }

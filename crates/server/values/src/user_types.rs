@@ -25,7 +25,11 @@ const DOMAINS: Oid = 0x0C00_0000;
 const ENUMS: Oid = DOMAINS + KIND_NUMBERS;
 /// The first number of arrays of enums.
 const ENUM_ARRAYS: Oid = ENUMS + KIND_NUMBERS;
-const END: Oid = ENUM_ARRAYS + KIND_NUMBERS;
+/// The first number of a composite type.
+const COMPOSITES: Oid = ENUM_ARRAYS + KIND_NUMBERS;
+/// The first number of arrays of composite types.
+const COMPOSITE_ARRAYS: Oid = COMPOSITES + KIND_NUMBERS;
+const END: Oid = COMPOSITE_ARRAYS + KIND_NUMBERS;
 
 /// Before a place in the text of a constant that a definition keeps: labels may be renamed.
 pub const PLACE_MARK: char = '\u{1}';
@@ -47,6 +51,21 @@ pub fn domain_number(number: Oid) -> Option<Oid> {
     (number < KIND_NUMBERS).then(|| DOMAINS + number)
 }
 
+/// The number of a composite type, made of the number of its relation in `pg_class`; `None`: there are no more.
+pub fn composite_number(relation: Oid) -> Option<Oid> {
+    (relation < KIND_NUMBERS).then(|| COMPOSITES + relation)
+}
+
+/// The number that a composite type has in `pg_class`.
+pub fn relation_of_composite(of: Oid) -> Option<Oid> {
+    is_composite(of).then(|| of - COMPOSITES)
+}
+
+/// Whether a type is a composite one that users have made.
+pub fn is_composite(of: Oid) -> bool {
+    (COMPOSITES..COMPOSITE_ARRAYS).contains(&of)
+}
+
 /// Whether a type is an enum.
 pub fn is_enum(of: Oid) -> bool {
     (ENUMS..ENUM_ARRAYS).contains(&of)
@@ -62,19 +81,20 @@ pub fn is_user_type(of: Oid) -> bool {
     (DOMAINS..END).contains(&of)
 }
 
-/// The array type of an enum.
-pub fn enum_array(of: Oid) -> Option<Oid> {
-    is_enum(of).then(|| of + KIND_NUMBERS)
+/// The array type of an enum or a composite type.
+pub fn array_of_user_type(of: Oid) -> Option<Oid> {
+    (is_enum(of) || is_composite(of)).then(|| of + KIND_NUMBERS)
 }
 
-/// The enum whose arrays a type has.
-pub fn enum_of_array(of: Oid) -> Option<Oid> {
-    (ENUM_ARRAYS..END).contains(&of).then(|| of - KIND_NUMBERS)
+/// The enum or composite type whose arrays a type has.
+pub fn element_of_user_array(of: Oid) -> Option<Oid> {
+    let is_array = (ENUM_ARRAYS..COMPOSITES).contains(&of) || (COMPOSITE_ARRAYS..END).contains(&of);
+    is_array.then(|| of - KIND_NUMBERS)
 }
 
 /// The name of a type in the text of a definition: its number stands there, so that the type can be renamed.
 pub fn stored_name(of: Oid) -> String {
-    match enum_of_array(of) {
+    match element_of_user_array(of) {
         Some(element) => format!("{}[]", stored_name(element)),
         None => format!("pg_catalog.\"{of}\""),
     }
@@ -129,11 +149,32 @@ pub struct DomainRules {
     pub checks: Vec<(String, String)>,
 }
 
+/// A composite type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompositeFields {
+    /// Its name, as messages show it.
+    pub name: String,
+    /// Its fields, in order.
+    pub fields: Vec<CompositeField>,
+}
+
+/// A field of a composite type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompositeField {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The type of its values: no domain.
+    pub of: TypeReference,
+    /// The domain that it was declared with; 0: none.
+    pub domain: Oid,
+}
+
 /// The types that users have made.
 #[derive(Clone, Debug, Default)]
 pub struct UserTypes {
     enums: FxHashMap<Oid, EnumLabels>,
     domains: FxHashMap<Oid, DomainRules>,
+    composites: FxHashMap<Oid, CompositeFields>,
     names: FxHashMap<Oid, String>,
 }
 
@@ -148,6 +189,20 @@ impl UserTypes {
     pub fn add_domain(&mut self, of: Oid, rules: DomainRules) {
         self.names.insert(of, rules.name.clone());
         self.domains.insert(of, rules);
+    }
+
+    /// Adds a composite type.
+    pub fn add_composite(&mut self, of: Oid, fields: CompositeFields) {
+        self.names.insert(of, fields.name.clone());
+        self.composites.insert(of, fields);
+    }
+
+    /// The fields of a composite type.
+    ///
+    /// # Errors
+    /// `42704`: there is no such type any more.
+    pub fn composite(&self, of: Oid) -> SqlResult<&CompositeFields> {
+        self.composites.get(&of).ok_or_else(|| no_such_type(of))
     }
 
     /// The rules of a domain.
@@ -168,7 +223,7 @@ impl UserTypes {
 
     /// The name of a type as messages show it.
     pub fn name(&self, of: Oid) -> Option<String> {
-        match enum_of_array(of) {
+        match element_of_user_array(of) {
             Some(element) => self.names.get(&element).map(|name| format!("{name}[]")),
             None => self.names.get(&of).cloned(),
         }
@@ -241,7 +296,7 @@ mod tests {
         assert_eq!(types.place(of, "\u{1}21").unwrap_err().code, SqlState::INVALID_TEXT_REPRESENTATION);
         assert_eq!(types.label(of, 11).unwrap_err().code, SqlState::DATA_CORRUPTED);
         assert_eq!(types.labels(of + 1).unwrap_err().code, SqlState::UNDEFINED_OBJECT);
-        assert_eq!(types.name(enum_array(of).unwrap()).unwrap(), "mood[]");
+        assert_eq!(types.name(array_of_user_type(of).unwrap()).unwrap(), "mood[]");
         let message = format!("cannot cast {} to {}", marked_name(of), marked_name(of + 1));
         let error = types.name_in(SqlError::new(SqlState::CANNOT_COERCE, message));
         assert_eq!(error.message, format!("cannot cast mood to {}", of + 1));
@@ -252,7 +307,12 @@ mod tests {
         let (enumeration, domain) = (enum_number(1).unwrap(), domain_number(1).unwrap());
         assert!(is_enum(enumeration) && !is_domain(enumeration));
         assert!(is_domain(domain) && !is_enum(domain));
-        assert_eq!(enum_of_array(enum_array(enumeration).unwrap()), Some(enumeration));
+        assert_eq!(element_of_user_array(array_of_user_type(enumeration).unwrap()), Some(enumeration));
         assert_eq!(enum_number(KIND_NUMBERS), None);
+        let composite = composite_number(1).unwrap();
+        assert!(is_composite(composite) && is_user_type(composite) && !is_enum(composite));
+        assert_eq!(element_of_user_array(array_of_user_type(composite).unwrap()), Some(composite));
+        assert_eq!(relation_of_composite(composite), Some(1));
+        assert_eq!(element_of_user_array(composite), None);
     }
 }

@@ -62,23 +62,29 @@ impl Binder<'_> {
             };
             return self.aggregate_call(&name, &parts, position);
         }
-        let wrong = |what: &str| {
+        let is_star = matches!(
+            arguments.args.as_slice(),
+            [FunctionArg::Unnamed(FunctionArgExpr::Wildcard | FunctionArgExpr::WildcardWithOptions(_))]
+        );
+        let misuses = [
+            (is_star, format!("{}(*)", name.name)),
+            (is_distinct, "DISTINCT".to_owned()),
+            (!call.within_group.is_empty(), "WITHIN GROUP".to_owned()),
+            (order.is_some(), "ORDER BY".to_owned()),
+            (call.filter.is_some(), "FILTER".to_owned()),
+        ];
+        let misuse = misuses.into_iter().find_map(|(is_there, what)| is_there.then_some(what));
+        let written: &[FunctionArg] = if is_star { &[] } else { arguments.args.as_slice() };
+        let (mut bound, is_variadic) = self.arguments(written, position)?;
+        if let Some(what) = misuse {
+            for item in &call.within_group {
+                bound.push(Argument { name: None, value: self.expression(&item.expr)? });
+            }
+            // A function that is not there is another error.
+            self.call(&name, bound, is_variadic, position)?;
             let message = format!("{what} specified, but {} is not an aggregate function", name.name);
-            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).at(position))
-        };
-        if is_distinct {
-            return wrong("DISTINCT");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).at(position));
         }
-        if !call.within_group.is_empty() {
-            return wrong("WITHIN GROUP");
-        }
-        if order.is_some() {
-            return wrong("ORDER BY");
-        }
-        if call.filter.is_some() {
-            return wrong("FILTER");
-        }
-        let (bound, is_variadic) = self.arguments(&arguments.args, position)?;
         match self.call(&name, bound, is_variadic, position)? {
             FunctionOrCast::Cast(cast) => Ok(*cast),
             FunctionOrCast::Function(mut chosen) => match chosen.own.take() {

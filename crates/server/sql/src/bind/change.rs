@@ -341,7 +341,14 @@ impl Binder<'_> {
         else {
             return Ok(false);
         };
-        let position = self.assigned_column(target, name)?;
+        let position = match super::expression::name_parts(name).as_slice() {
+            // `SET t.a = 1`, which is not the field of a column.
+            [table] if *table == target.name && !target.has_column(table) => {
+                let qualified = [name.0.clone(), name.0.clone()].concat();
+                self.assigned_column(target, &ObjectName(qualified))?
+            }
+            _ => self.assigned_column(target, name)?,
+        };
         let column = &target.table.columns[position];
         let Some(element) = self.in_clause(Clause::UpdateSet, |binder| binder.element(column, written))?
         else {
@@ -353,12 +360,11 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::GENERATED_ALWAYS, message).with_detail(detail));
         }
         let before = match set.iter().position(|(known, _)| *known == position) {
-            Some(at) if matches!(set[at].1.kind, ExpressionKind::Assign { .. }) => set.remove(at).1,
-            Some(_) => {
+            Some(at) => element::set_by_parts(set.remove(at).1).ok_or_else(|| {
                 let message =
                     format!("multiple assignments to same column \"{}\"", target.column_name(position));
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
-            }
+                SqlError::new(SqlState::SYNTAX_ERROR, message)
+            })?,
             None => {
                 let known = self.target_columns();
                 let id = known.iter().find(|(at, _)| *at == position).map(|(_, id)| *id);
@@ -368,7 +374,7 @@ impl Binder<'_> {
                 )
             }
         };
-        let value = self.updated_element(column, element, before, value)?;
+        let value = self.updated_element(column, &element, before, value)?;
         set.push((position, value));
         Ok(true)
     }

@@ -203,6 +203,9 @@ pub(super) fn polymorphic_types(sources: &[Oid], targets: &[Oid]) -> SqlResult<P
 }
 
 fn type_kind(oid: Oid) -> u8 {
+    if seawall_values::user_types::is_composite(oid) {
+        return b'c';
+    }
     if seawall_values::user_types::is_enum(oid) {
         return b'e';
     }
@@ -384,12 +387,21 @@ impl Binder<'_> {
             return Err(self.cannot_cast(oid::RECORD, target, expression.position).with_detail(detail));
         }
         let mut converted = Vec::with_capacity(fields.len());
-        for (field, (_, of)) in fields.iter().zip(columns) {
-            if !can_coerce(field.of.oid, of.oid, context) {
-                return Err(self.cannot_cast(oid::RECORD, target, expression.position));
-            }
-            let field = self.coerce(field.clone(), of.oid, context, Written::ImplicitCast)?;
-            converted.push(self.with_modifier(field, of.modifier, context)?);
+        let domains = self.row_domains(target)?;
+        for (index, (field, (_, of))) in fields.iter().zip(columns).enumerate() {
+            let domain = domains.get(index).copied().unwrap_or(0);
+            let of = if domain == 0 { of } else { TypeReference { oid: domain, modifier: of.modifier } };
+            let field = match &field.kind {
+                // A literal in a row that has no type yet.
+                ExpressionKind::Constant(Datum::Text(text)) if field.of.oid == oid::TEXT => {
+                    let kind = ExpressionKind::Constant(Datum::Text(text.clone()));
+                    Expression { kind, of: TypeReference::of(oid::UNKNOWN), position: field.position }
+                }
+                _ => field.clone(),
+            };
+            let value = self.coerce_to(field, of, context, Written::ImplicitCast)?;
+            let value = value.ok_or_else(|| self.cannot_cast(oid::RECORD, target, expression.position))?;
+            converted.push(value);
         }
         let kind = ExpressionKind::Row(converted);
         Ok(Some(Expression { kind, of: TypeReference::of(target), position: expression.position }))

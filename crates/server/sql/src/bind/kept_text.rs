@@ -8,7 +8,7 @@
 //!   'sad'::mood                  '\x01 4294967296'::pg_catalog."268451840"
 //! ```
 
-use seawall_values::user_types::{enum_of_array, is_enum, stored_name};
+use seawall_values::user_types::{element_of_user_array, is_enum, stored_name};
 use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 use sqlparser::ast::{ObjectName, ObjectNamePart, Spanned};
 
@@ -85,7 +85,7 @@ impl Binder<'_> {
         of: TypeReference,
         value: &Datum,
     ) -> SqlResult<()> {
-        let is_of_labels = is_enum(of.oid) || enum_of_array(of.oid).is_some();
+        let is_of_labels = is_enum(of.oid) || element_of_user_array(of.oid).is_some();
         if !self.keeps_text() || !is_of_labels {
             return Ok(());
         }

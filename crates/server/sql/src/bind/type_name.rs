@@ -1,7 +1,7 @@
 //! Names of types in statements.
 
 use seawall_values::system::system;
-use seawall_values::user_types::{is_user_type, of_stored_name};
+use seawall_values::user_types::{is_composite, is_user_type, of_stored_name};
 use seawall_values::{Oid, SqlError, SqlResult, SqlState, TypeReference, oid};
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, IntervalFields, ObjectNamePart,
@@ -162,8 +162,12 @@ impl Binder<'_> {
         }))
     }
 
-    /// The domains of the columns of the row type of a table; 0: none.
+    /// The domains of the columns of the row type of a table, or of the fields of a composite type; 0: none.
     pub(super) fn row_domains(&mut self, row_type: Oid) -> SqlResult<Vec<Oid>> {
+        if is_composite(row_type) {
+            let fields = &self.settings.types.composite(row_type)?.fields;
+            return Ok(fields.iter().map(|field| field.domain).collect());
+        }
         let Some((relation, false)) = relation_of_type(row_type) else { return Err(no_such_type()) };
         match self.definitions.relation_by_oid(relation)? {
             Some(Definition::Table(table)) => {
@@ -174,8 +178,12 @@ impl Binder<'_> {
         }
     }
 
-    /// The columns of the row type of a table: names and types.
+    /// The columns of the row type of a table, or the fields of a composite type: names and types.
     pub(super) fn row_columns(&mut self, row_type: Oid) -> SqlResult<Vec<(String, TypeReference)>> {
+        if is_composite(row_type) {
+            let fields = &self.settings.types.composite(row_type)?.fields;
+            return Ok(fields.iter().map(|field| (field.name.to_string(), field.of)).collect());
+        }
         let Some((relation, false)) = relation_of_type(row_type) else { return Err(no_such_type()) };
         match self.definitions.relation_by_oid(relation)? {
             Some(Definition::Table(table)) => Ok(table

@@ -1,7 +1,10 @@
 //! What is asked of types while statements are bound.
 
 use seawall_values::system::{TypeRow, system};
-use seawall_values::user_types::{enum_array, enum_of_array, is_enum, is_user_type, marked_name};
+use seawall_values::user_types::{
+    array_of_user_type, element_of_user_array, is_composite as is_composite_type, is_enum, is_user_type,
+    marked_name,
+};
 use seawall_values::{Oid, TypeReference, oid};
 
 use super::coerce::polymorphic_types;
@@ -23,7 +26,7 @@ pub(crate) fn category(oid: Oid) -> u8 {
     if is_enum(oid) {
         return b'E';
     }
-    if enum_of_array(oid).is_some() {
+    if element_of_user_array(oid).is_some() {
         return b'A';
     }
     type_row(oid).map_or(INVALID, |row| row.category)
@@ -38,7 +41,7 @@ pub(crate) fn element_of(oid: Oid) -> Option<Oid> {
     if let Some((relation, true)) = relation_of_type(oid) {
         return Some(row_type(relation));
     }
-    if let Some(element) = enum_of_array(oid) {
+    if let Some(element) = element_of_user_array(oid) {
         return Some(element);
     }
     let row = type_row(oid)?;
@@ -59,12 +62,12 @@ pub(crate) fn array_of(oid: Oid) -> Option<Oid> {
     if let Some((relation, false)) = relation_of_type(oid) {
         return Some(row_array_type(relation));
     }
-    type_row(oid).map(|row| row.array).filter(|array| *array != 0).or_else(|| enum_array(oid))
+    type_row(oid).map(|row| row.array).filter(|array| *array != 0).or_else(|| array_of_user_type(oid))
 }
 
-/// Whether it is the row type of a table.
+/// Whether it is the row type of a table, or a composite type.
 pub(crate) fn is_row_type(oid: Oid) -> bool {
-    matches!(relation_of_type(oid), Some((_, false)))
+    matches!(relation_of_type(oid), Some((_, false))) || is_composite_type(oid)
 }
 
 pub(crate) fn is_composite(oid: Oid) -> bool {

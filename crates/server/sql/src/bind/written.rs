@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use seawall_values::system::system;
-use seawall_values::user_types::{PLACE_MARK, is_user_type, stored_name};
+use seawall_values::user_types::{PLACE_MARK, is_composite, is_user_type, stored_name};
 use seawall_values::{Array, Datum, Oid, Settings, SqlError, SqlResult, TypeReference, oid, text_form};
 
 use super::types::{quoted, type_name};
@@ -153,6 +153,13 @@ impl Writer<'_> {
                 }
                 Ok(())
             }
+            Kind::Row(all) if is_composite(of.oid) => {
+                self.out.push('(');
+                self.named_list("ROW", all)?;
+                self.out.push_str(")::");
+                self.out.push_str(&written_type(of));
+                Ok(())
+            }
             Kind::Row(all) => self.named_list("ROW", all),
             Kind::RowCompare { operator, left, right } => {
                 self.named_list("(ROW", left)?;
@@ -179,6 +186,13 @@ impl Writer<'_> {
             Kind::ConvertElements { array, .. } => self.cast(array, of),
             Kind::CheckDomain(check) => self.cast(&check.value, TypeReference::of(check.domain)),
             Kind::Assign { .. } => unwritten("an assignment to a part of a value"),
+            Kind::Field(row, index) if is_composite(row.of.oid) => {
+                self.around("(", row, ").")?;
+                let fields = &self.settings.types.composite(row.of.oid)?.fields;
+                let name = fields.get(*index).map(|field| quoted(&field.name));
+                self.out.push_str(&name.unwrap_or_default());
+                Ok(())
+            }
             Kind::Field(..) | Kind::WholeRow(..) => unwritten("a field of a row"),
             Kind::Subquery(_) => unwritten("a subquery"),
             Kind::Parameter(_) => unwritten("a parameter"),

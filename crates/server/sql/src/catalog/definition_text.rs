@@ -1,7 +1,7 @@
 //! Types, indexes and constraints as text of SQL, in PostgreSQL's words.
 
 use seawall_values::system::system;
-use seawall_values::user_types::{PLACE_MARK, VALUE, enum_of_array, is_user_type};
+use seawall_values::user_types::{PLACE_MARK, VALUE, element_of_user_array, is_user_type};
 use seawall_values::{Oid, SqlResult, TypeReference, oid};
 
 use super::names::{quoted, relation_text, type_text};
@@ -275,7 +275,7 @@ fn with_labels(source: &mut dyn Source, text: &str, of: Oid) -> SqlResult<String
     if !value.contains(PLACE_MARK) {
         return Ok(text.to_owned());
     }
-    let element = enum_of_array(of).unwrap_or(of);
+    let element = element_of_user_array(of).unwrap_or(of);
     let types = source.user_types()?;
     let labels = match types.iter().find(|known| known.oid == element).map(|known| &known.kind) {
         Some(UserTypeKind::Enum(labels)) => labels.as_slice(),

@@ -24,10 +24,16 @@ pub(super) use type_shape::{
 };
 
 pub(super) const TABLE: Table = &[
-    ("tables", Live::Each { make: tables::tables, numbers: &[], names: &[2], has_system: true }),
-    ("views", Live::Each { make: tables::views, numbers: &[], names: &[2], has_system: true }),
-    ("columns", Live::Each { make: columns::columns, numbers: &[], names: &[2], has_system: true }),
-    ("sequences", Live::Each { make: tables::sequences, numbers: &[], names: &[2], has_system: false }),
+    ("tables", Live::Each { make: tables::tables, numbers: &[], names: &[2], has_system: true, rest: None }),
+    ("views", Live::Each { make: tables::views, numbers: &[], names: &[2], has_system: true, rest: None }),
+    (
+        "columns",
+        Live::Each { make: columns::columns, numbers: &[], names: &[2], has_system: true, rest: None },
+    ),
+    (
+        "sequences",
+        Live::Each { make: tables::sequences, numbers: &[], names: &[2], has_system: false, rest: None },
+    ),
     ("schemata", Live::Once(tables::schemata)),
     ("routines", Live::Once(routines::routines)),
     ("parameters", Live::Once(routines::parameters)),
@@ -62,7 +68,7 @@ pub(super) const TABLE: Table = &[
 ];
 
 const fn each_of_table(make: live::MakeEach, names: &'static [usize]) -> Live {
-    Live::Each { make, numbers: &[], names, has_system: false }
+    Live::Each { make, numbers: &[], names, has_system: false, rest: None }
 }
 
 /// Whether the user may see that a relation is there.

@@ -55,6 +55,8 @@ pub(super) enum Live {
         names: &'static [usize],
         /// Whether system relations, too, are made here: they are not among the initial rows.
         has_system: bool,
+        /// The maker of the rest.
+        rest: Option<MakeOnce>,
     },
     /// For each table and view, of which a column has this number; the rest at once.
     Both {

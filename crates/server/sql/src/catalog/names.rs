@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use seawall_values::system::system;
-use seawall_values::user_types::{enum_of_array, is_user_type};
+use seawall_values::user_types::{element_of_user_array, is_user_type};
 use seawall_values::{Datum, Oid, SqlResult};
 
 use super::definition_text::system_type;
@@ -300,7 +300,7 @@ pub fn type_text(source: &mut dyn Source, of: Oid, modifier: Option<i32>) -> Sql
 
 /// A type that users have made.
 fn user_type_text(source: &mut dyn Source, of: Oid) -> SqlResult<String> {
-    let (element, brackets) = enum_of_array(of).map_or((of, ""), |element| (element, "[]"));
+    let (element, brackets) = element_of_user_array(of).map_or((of, ""), |element| (element, "[]"));
     let all = source.user_types()?;
     let Some(found) = all.iter().find(|known| known.oid == element) else { return Ok("???".to_owned()) };
     let is_visible = is_type_visible(source, &all, found);

@@ -143,7 +143,9 @@ impl Scan {
                 make(source, names, &mut self.ready)?;
                 return Ok(true);
             }
-            Live::Both { once, .. } if matches!(self.next, Next::Rest) => {
+            Live::Both { once, .. } | Live::Each { rest: Some(once), .. }
+                if matches!(self.next, Next::Rest) =>
+            {
                 self.next = Next::Done;
                 let names = Self::names(&mut self.names, source)?;
                 once(source, names, &mut self.ready)?;
@@ -152,7 +154,8 @@ impl Scan {
             Live::Each { .. } | Live::Both { .. } => {
                 let names = Self::names(&mut self.names, source)?;
                 let has_more = self.next.take(source, names, &mut definitions)?;
-                if matches!((live, &self.next), (Live::Both { .. }, Next::Done)) && !self.has_rest_made {
+                let has_rest = matches!(live, Live::Both { .. } | Live::Each { rest: Some(_), .. });
+                if has_rest && matches!(self.next, Next::Done) && !self.has_rest_made {
                     (self.next, self.has_rest_made) = (Next::Rest, true);
                 } else if !has_more {
                     return Ok(false);

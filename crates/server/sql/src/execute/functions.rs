@@ -26,6 +26,10 @@ impl SetCall {
         match &self.source {
             SetSource::Set(_) if has_null && self.function.returns_set => Ok(Box::new(std::iter::empty())),
             SetSource::Set(_) if has_null => Ok(one_row(Datum::Null, columns)),
+            SetSource::Set(implementation) if columns != 1 && self.function.source == "array_unnest" => {
+                let rows = implementation(&call)?;
+                Ok(Box::new(rows.map(move |row| row.map(|row| fields_of(row, columns)))))
+            }
             SetSource::Set(implementation) => implementation(&call),
             SetSource::Value(_) if has_null => Ok(one_row(Datum::Null, columns)),
             SetSource::Value(implementation) => Ok(one_row(implementation(&call)?, columns)),
@@ -36,6 +40,14 @@ impl SetCall {
             SetSource::Session if has_null => Ok(one_row(Datum::Null, columns)),
             SetSource::Session => Ok(one_row(context.storage.call(&self.function, &call)?, columns)),
         }
+    }
+}
+
+/// The fields of a row that is an element of an array.
+fn fields_of(row: Vec<Datum>, columns: usize) -> Vec<Datum> {
+    match row.into_iter().next() {
+        Some(Datum::Record(record)) => record.values.clone(),
+        _ => vec![Datum::Null; columns],
     }
 }
 

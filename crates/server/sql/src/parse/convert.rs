@@ -44,7 +44,8 @@ fn kind(kind: &TokenKind) -> Parsed {
             other => Parsed::Char(*other),
         },
         TokenKind::Cast => Parsed::DoubleColon,
-        TokenKind::ColonEquals => Parsed::Assignment,
+        // An older way to write `=>`.
+        TokenKind::ColonEquals => Parsed::RArrow,
         TokenKind::Dots => Parsed::Char('.'),
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! * `FOR NO KEY UPDATE OF a, b` becomes `FOR UPDATE OF "<mark>no key update".a.b`.
 //! * `INSERT INTO t (a) OVERRIDING SYSTEM VALUE` becomes `INSERT INTO t (a) PARTITION ("<mark>system")`.
-//! * `THEN INSERT DEFAULT VALUES` of `MERGE` becomes `THEN INSERT ("<mark>defaults") VALUES (0)`.
+//! * `THEN INSERT DEFAULT VALUES` of `MERGE` becomes `THEN INSERT ("<mark>defaults") VALUES (0)`, `THEN INSERT (a) OVERRIDING SYSTEM
+//!   VALUE` becomes `THEN INSERT ("<mark>system", a)`.
 //! * `f(1) AS (a integer)` becomes `f(1) AS "<mark>columns" (a integer)`.
 //! * `ROWS FROM (f(1), g(2))` becomes `"<mark>rows from"(f(1), g(2))`.
+//! * `(a).*` becomes `(a)."<mark>all"`.
 //! * `USING (a) AS x` becomes `USING (a, "<mark>as", x)`.
 //! * `GROUP BY DISTINCT a` becomes `GROUP BY "<mark>distinct", a`, `SELECT UNION ..` becomes `SELECT "<mark>nothing" UNION ..`.
 //! * `UNBOUNDED FOLLOWING EXCLUDE TIES` becomes `"<mark>ties unbounded following" FOLLOWING`,
@@ -34,7 +36,12 @@ pub(super) fn marked(tokens: Vec<Token>) -> Vec<Token> {
             .any(|word| token.kind.is_word(word))
     };
     let ends_early = tokens.last().is_some_and(|token| token.kind.is_word("select"));
-    if !ends_early && !tokens.iter().any(is_concerned) && !tokens.windows(2).any(has_no_results) {
+    let takes_apart = |three: &[Token]| matches!(three, [of, dot, star] if is_all_fields(of, dot, star));
+    if !ends_early
+        && !tokens.iter().any(is_concerned)
+        && !tokens.windows(2).any(has_no_results)
+        && !tokens.windows(3).any(takes_apart)
+    {
         return tokens;
     }
     let mut result = Vec::with_capacity(tokens.len());
@@ -49,6 +56,7 @@ pub(super) fn marked(tokens: Vec<Token>) -> Vec<Token> {
             .or_else(|| element::mark_columns(rest, &mut result))
             .or_else(|| mark_defaults(rest, &mut result))
             .or_else(|| mark_using(rest, &mut result))
+            .or_else(|| mark_all_fields(rest, &mut result))
             .or_else(|| mark_rows_from(rest, &mut result))
             .or_else(|| mark_column_definitions(rest, &mut result))
             .or_else(|| conflict::mark_inference(rest, &mut result));
@@ -128,6 +136,21 @@ pub(crate) fn locked_tables(lock: &LockClause) -> Vec<String> {
 fn mark_overriding(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
     let (name, length) = overriding_words(tokens)?;
     let like_first = |kind: TokenKind| Token { kind, ..tokens[0].clone() };
+    let mark = like_first(TokenKind::Quoted(format!("{MARK}{name}")));
+    if let Some(insert) = result.iter().rposition(|token| token.kind.is_word("insert"))
+        && insert > 0
+        && result[insert - 1].kind.is_word("then")
+    {
+        let has_columns = result.get(insert + 1).is_some_and(|token| token.kind.is_character('('));
+        if has_columns {
+            drop(result.splice(insert + 2..insert + 2, [mark, like_first(TokenKind::Character(','))]));
+        } else {
+            let parentheses = [TokenKind::Character('('), TokenKind::Character(')')].map(like_first);
+            let [open, close] = parentheses;
+            result.extend([open, mark, close]);
+        }
+        return Some(length);
+    }
     // Without columns, sqlparser would take the next word for an alias.
     if let [.., before, Token { kind: TokenKind::Word(table) | TokenKind::Quoted(table), .. }] =
         result.as_slice()
@@ -139,7 +162,7 @@ fn mark_overriding(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
     }
     result.push(like_first(TokenKind::Word("partition".to_owned())));
     result.push(like_first(TokenKind::Character('(')));
-    result.push(like_first(TokenKind::Quoted(format!("{MARK}{name}"))));
+    result.push(mark);
     result.push(like_first(TokenKind::Character(')')));
     Some(length)
 }
@@ -215,6 +238,28 @@ fn mark_rows_from(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
 /// Whether a function stands for `ROWS FROM`.
 pub(crate) fn is_rows_from(name: &sqlparser::ast::ObjectName) -> bool {
     is_marked_name(name, "rows from")
+}
+
+/// Whether `.*` comes after an expression that is not a name.
+fn is_all_fields(of: &Token, dot: &Token, star: &Token) -> bool {
+    let is_expression = of.kind.is_character(')') || of.kind.is_character(']');
+    is_expression && dot.kind.is_character('.') && star.kind.is_operator("*")
+}
+
+/// At `.*` after an expression.
+fn mark_all_fields(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
+    let ([dot, star, ..], Some(of)) = (tokens, result.last()) else { return None };
+    if !is_all_fields(of, dot, star) {
+        return None;
+    }
+    result.push(dot.clone());
+    result.push(Token { kind: TokenKind::Quoted(format!("{MARK}all")), ..star.clone() });
+    Some(2)
+}
+
+/// Whether the name of a field stands for all of them.
+pub(crate) fn is_all_fields_mark(field: &sqlparser::ast::Ident) -> bool {
+    field.value.strip_prefix(MARK) == Some("all")
 }
 
 /// At `USING (a, b) AS x` of a join.
@@ -320,6 +365,17 @@ pub(crate) enum Overriding {
     System,
     /// They are passed over.
     User,
+}
+
+/// `OVERRIDING` of `INSERT` in a `MERGE`, and the columns without its mark.
+pub(crate) fn merge_overriding(
+    columns: &[sqlparser::ast::ObjectName],
+) -> (Option<Overriding>, &[sqlparser::ast::ObjectName]) {
+    match columns {
+        [mark, rest @ ..] if is_marked_name(mark, "system") => (Some(Overriding::System), rest),
+        [mark, rest @ ..] if is_marked_name(mark, "user") => (Some(Overriding::User), rest),
+        columns => (None, columns),
+    }
 }
 
 /// `OVERRIDING` of an `INSERT`.

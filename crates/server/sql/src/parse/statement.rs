@@ -245,8 +245,25 @@ pub(crate) enum Maintenance {
     Checkpoint,
     /// `CLUSTER`.
     Cluster(Option<ObjectName>),
-    /// `REINDEX INDEX`, `TABLE`: what is named, and whether it is an index; `SCHEMA`, `DATABASE`, `SYSTEM`: nothing.
-    Reindex(Option<(ObjectName, bool)>),
+    Reindex(Reindex),
+}
+
+/// `REINDEX`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reindex {
+    pub(crate) what: Reindexed,
+    pub(crate) name: ObjectName,
+    pub(crate) is_concurrent: bool,
+}
+
+/// What `REINDEX` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reindexed {
+    Index,
+    Table,
+    Schema,
+    System,
+    Database,
 }
 
 /// A table with columns, as `ANALYZE` names them.

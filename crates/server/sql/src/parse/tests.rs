@@ -164,7 +164,7 @@ fn what_seawall_lacks_is_refused_by_name() {
         ("CREATE FUNCTION f() RETURNS int RETURN 1", "a function whose body is not a text"),
         ("CREATE FUNCTION f() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'", "SECURITY DEFINER"),
         ("CREATE TRIGGER x AFTER INSERT ON t EXECUTE FUNCTION f()", "CREATE TRIGGER"),
-        ("CREATE TYPE pair AS (a int)", "CREATE TYPE of a composite type"),
+        ("CREATE TYPE span AS RANGE (subtype = int)", "CREATE TYPE AS RANGE"),
         ("CREATE DATABASE d", "CREATE DATABASE"),
         ("CREATE EXTENSION IF NOT EXISTS x", "CREATE EXTENSION"),
         ("CREATE TABLE t (a int) PARTITION BY RANGE (a)", "PARTITION BY"),

@@ -5,7 +5,7 @@
 //! what has to be looked at or written again in rows that are there.
 //!
 //! * `requests`: what a statement asks for. `names`: names that PostgreSQL would choose.
-//! * `table`, `index`, `foreign_key`, `view`, `sequence`, `user_type`, `domain`, `namespace`, `role`: objects are made and changed.
+//! * `table`, `index`, `foreign_key`, `view`, `sequence`, `user_type`, `composite`, `domain`, `namespace`, `role`: objects are made and changed.
 //! * `alter`: `ALTER TABLE`; `alter_column`, `column_type`, `identity`, `alter_constraint`, `relation`: its actions. `rewrite`: rows are
 //!   written again. `expression_text`: names of columns in expressions.
 //! * `privileges`: `GRANT`, `REVOKE`, and who may make what where. `owned`: `DROP OWNED`, `REASSIGN OWNED`.
@@ -19,6 +19,7 @@ mod alter_column;
 mod alter_constraint;
 mod column_type;
 mod comment;
+mod composite;
 mod dependents;
 mod domain;
 mod drop;

@@ -1,7 +1,7 @@
 //! Functions that users make: a query of SQL with parameters.
 
 use seawall_values::system::{FunctionKind, FunctionRow, system};
-use seawall_values::user_types::enum_of_array;
+use seawall_values::user_types::element_of_user_array;
 use seawall_values::{Oid, oid};
 
 /// A function. Immutable: a change makes another one.
@@ -106,6 +106,6 @@ fn element_of(array: Oid) -> Oid {
     }
     match system().type_by_oid(array) {
         Some(row) => row.element,
-        None => enum_of_array(array).unwrap_or(0),
+        None => element_of_user_array(array).unwrap_or(0),
     }
 }

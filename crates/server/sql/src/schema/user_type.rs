@@ -1,6 +1,6 @@
-//! Types that users make: enums and domains.
+//! Types that users make: enums, domains and composite types.
 
-use seawall_values::user_types::{DomainRules, EnumLabels, is_enum};
+use seawall_values::user_types::{CompositeField, CompositeFields, DomainRules, EnumLabels, is_enum};
 use seawall_values::{Oid, TypeReference};
 
 /// A type.
@@ -25,6 +25,8 @@ pub enum UserTypeKind {
     Enum(Vec<EnumLabel>),
     /// Values of another type that meet conditions.
     Domain(Domain),
+    /// Rows of these fields.
+    Composite(Vec<CompositeField>),
 }
 
 /// A label of an enum.
@@ -71,12 +73,17 @@ impl UserType {
     pub(crate) fn labels(&self, shown: String) -> EnumLabels {
         let labels = match &self.kind {
             UserTypeKind::Enum(labels) => labels.as_slice(),
-            UserTypeKind::Domain(_) => &[],
+            UserTypeKind::Domain(_) | UserTypeKind::Composite(_) => &[],
         };
         debug_assert!(labels.is_empty() || is_enum(self.oid), "the number of an enum says that it is one");
         let labels = labels.iter().map(|label| (label.place, label.text.as_str().into())).collect();
         EnumLabels { name: shown, labels }
     }
+}
+
+/// The fields of a composite type, under the name that messages show.
+pub(crate) fn composite_fields(fields: &[CompositeField], shown: String) -> CompositeFields {
+    CompositeFields { name: shown, fields: fields.to_vec() }
 }
 
 impl Domain {

@@ -75,6 +75,10 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> SqlResult<u64> {
         let (text, dml) = match dml {
+            Some(dml) if !dml.returns_rows() => {
+                let message = "COPY query must have a RETURNING clause";
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
             Some(dml) => (text.clone(), dml.clone()),
             None => parsed_dml(text.statement())?,
         };
@@ -169,6 +173,16 @@ impl Session {
         let listed = listed_columns(&table, columns)?;
         let planned = self.insert_of_parameters(text, name, &table, &listed, copy.condition.as_ref())?;
         let options = &copy.options;
+        for (option, forced) in
+            [("FORCE_NOT_NULL", &options.force_not_null), ("FORCE_NULL", &options.force_null)]
+        {
+            let is_listed =
+                |name: &String| listed.iter().any(|position| table.columns[*position].name == *name);
+            if let Some(name) = forced.iter().find(|name| !is_listed(name)) {
+                let message = format!("{option} column \"{name}\" not referenced by COPY");
+                return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+            }
+        }
         let read = listed.iter().map(|position| {
             let name = &table.columns[*position].name;
             CopyColumn {

@@ -127,8 +127,9 @@ impl Session {
             }
             Written::ChangePrivileges(change) => self.change_privileges(text, change)?,
             Written::CreateEnum { name, labels } => self.create_enum(name, labels)?,
+            Written::CreateComposite { name, fields } => self.create_composite(text, name, fields)?,
             Written::CreateDomain(create) => self.create_domain(text, create)?,
-            Written::AlterType(alter) => self.alter_type(alter)?,
+            Written::AlterType(alter) => self.alter_type(text, alter)?,
             Written::DropTypes { is_domain, names, if_exists, behavior } => {
                 self.drop_types(names, *is_domain, *if_exists, *behavior)?;
             }

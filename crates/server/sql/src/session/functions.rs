@@ -64,7 +64,11 @@ const TABLE: &[(&str, Implementation)] = &[
             Some(Datum::Text(payload)) => payload.to_string(),
             _ => String::new(),
         };
-        super::notification::add(calls.notifications, text(call, 0)?, &payload)?;
+        let channel = match call.arguments.first() {
+            Some(Datum::Text(channel)) => channel,
+            _ => "",
+        };
+        super::notification::add(calls.notifications, channel, &payload)?;
         Ok(Datum::text(""))
     }),
     ("pg_cancel_backend", |calls, _, _, call| match session_to_stop(calls, call)? {
@@ -299,7 +303,9 @@ fn set_config(
     _sequences: &mut SequenceSession,
     call: &Call<'_>,
 ) -> SqlResult<Datum> {
-    let name = text(call, 0)?;
+    let Some(Datum::Text(name)) = call.arguments.first() else {
+        return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "SET requires parameter name"));
+    };
     let is_local = matches!(call.arguments.get(2), Some(Datum::Bool(true)));
     match call.arguments.get(1) {
         Some(Datum::Text(value)) => calls.settings.set_text(name, value, is_local)?,

@@ -11,8 +11,8 @@ use super::transaction::Ended;
 use super::{Session, Sink};
 use crate::algebra::OutputColumn;
 use crate::parse::statement::{
-    Discard, Execute, Maintenance, ObjectName, Setting, SettingValue, Statement, TableLock, Transaction,
-    TransactionModes,
+    Discard, Execute, Maintenance, ObjectName, Reindex, Reindexed, Setting, SettingValue, Statement,
+    TableLock, Transaction, TransactionModes,
 };
 use crate::parse::{Dml, Text, Utility};
 use crate::schema::Definition;
@@ -391,10 +391,48 @@ impl Session {
                 self.require_checkpoint()?;
                 self.engine.checkpoint().map(|_| ()).sql()
             }
-            Maintenance::Cluster(None) | Maintenance::Reindex(None) => Ok(()),
-            Maintenance::Cluster(Some(name)) | Maintenance::Reindex(Some((name, _))) => {
-                self.named_relation(name).map(|_| ())
+            Maintenance::Cluster(None) => Ok(()),
+            Maintenance::Cluster(Some(name)) => self.named_relation(name).map(|_| ()),
+            Maintenance::Reindex(reindex) => self.reindex(reindex),
+        }
+    }
+
+    /// Indexes here are never bloated: what is named is looked up.
+    fn reindex(&mut self, reindex: &Reindex) -> SqlResult<()> {
+        let what = match reindex.what {
+            Reindexed::Index | Reindexed::Table => None,
+            Reindexed::Schema => Some("SCHEMA"),
+            Reindexed::System => Some("SYSTEM"),
+            Reindexed::Database => Some("DATABASE"),
+        };
+        if self.is_in_block() && (reindex.is_concurrent || what.is_some()) {
+            let command = if reindex.is_concurrent { "CONCURRENTLY" } else { what.unwrap_or_default() };
+            let message = format!("REINDEX {command} cannot run inside a transaction block");
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        let of_system = || {
+            let message = "cannot reindex system catalogs concurrently";
+            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+        };
+        match reindex.what {
+            Reindexed::Index | Reindexed::Table => match self.named_relation(&reindex.name)? {
+                Definition::System(_) if reindex.is_concurrent => of_system(),
+                _ => Ok(()),
+            },
+            Reindexed::Schema => {
+                self.begin_statement()?;
+                let database = Arc::clone(&self.database);
+                let transaction = self.engine_transaction()?;
+                match database.store.namespace_number(transaction, &reindex.name.name)? {
+                    Some(_) => Ok(()),
+                    None => {
+                        let message = format!("schema \"{}\" does not exist", reindex.name.name);
+                        Err(SqlError::new(SqlState::INVALID_SCHEMA_NAME, message))
+                    }
+                }
             }
+            Reindexed::System if reindex.is_concurrent => of_system(),
+            Reindexed::System | Reindexed::Database => Ok(()),
         }
     }
 

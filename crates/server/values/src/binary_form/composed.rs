@@ -17,7 +17,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::oid::{self, Oid};
 use crate::settings::Settings;
 use crate::text_form::arrays::{DIMENSIONS_MAX, check_dimensions, too_many_dimensions};
-use crate::text_form::{array_element, type_name};
+use crate::text_form::{array_element, check_no_domain, composite_row, type_name};
 
 /// Reads an array.
 pub(super) fn receive(
@@ -79,6 +79,32 @@ fn dimensions(element: Oid, reader: &mut Reader<'_>) -> SqlResult<Vec<Dimension>
     }
     check_dimensions(&dimensions)?;
     Ok(dimensions)
+}
+
+/// Reads a row of a composite type.
+pub(super) fn receive_composite(of: Oid, reader: &mut Reader<'_>, settings: &Settings) -> SqlResult<Datum> {
+    let fields = &settings.types.composite(of)?.fields;
+    let count = reader.i32()?;
+    if usize::try_from(count).ok() != Some(fields.len()) {
+        let message = format!("wrong number of columns: {count}, expected {}", fields.len());
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+    }
+    let mut values = Vec::with_capacity(fields.len());
+    for (field, number) in fields.iter().zip(1..) {
+        check_no_domain(field)?;
+        let sent = reader.u32()?;
+        if sent != field.of.oid {
+            let message = format!(
+                "binary data has type {sent} ({}) instead of expected {} ({}) in record column {number}",
+                type_name(sent),
+                field.of.oid,
+                type_name(field.of.oid)
+            );
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+        }
+        values.push(element_value(number, field.of.oid, field.of.modifier, reader, settings)?);
+    }
+    Ok(composite_row(fields, values))
 }
 
 fn element_value(

@@ -8,7 +8,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::oid::{self, Oid};
 use crate::settings::{DateStyle, Settings};
 use crate::text_form;
-use crate::user_types::is_enum;
+use crate::user_types::{is_composite, is_enum};
 
 /// Whether elements stand in lines of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub fn append_json(
         Datum::Text(text) => escape_into(text, output),
         Datum::Jsonb(value) => super::print(value, output),
         Datum::Array(array) => append_array(array, layout, settings, output)?,
-        Datum::Record(record) => append_record(record, layout, settings, output)?,
+        Datum::Record(record) => append_record(of, record, layout, settings, output)?,
         _ => escape_into(&plain_text(of, value, settings)?, output),
     }
     Ok(())
@@ -95,23 +95,33 @@ fn append_dimension(
     Ok(())
 }
 
-fn append_record(record: &Record, layout: Layout, settings: &Settings, output: &mut String) -> SqlResult<()> {
+fn append_record(
+    of: Oid,
+    record: &Record,
+    layout: Layout,
+    settings: &Settings,
+    output: &mut String,
+) -> SqlResult<()> {
     output.push('{');
-    for (index, (of, value)) in record.types.iter().zip(&record.values).enumerate() {
+    for (index, (field, value)) in record.types.iter().zip(&record.values).enumerate() {
         if index > 0 {
             output.push_str(layout.separator());
         }
-        escape_into(&field_name(record, index), output);
+        escape_into(&field_name(of, record, index, settings), output);
         output.push(':');
-        append_json(*of, value, Layout::Compact, settings, output)?;
+        append_json(*field, value, Layout::Compact, settings, output)?;
     }
     output.push('}');
     Ok(())
 }
 
-/// The name of a field of a row.
-fn field_name(record: &Record, index: usize) -> Arc<str> {
-    let name = record.names.as_ref().and_then(|names| names.get(index));
+/// The name of a field of a row: that of the composite type, or the one that the row knows.
+fn field_name(of: Oid, record: &Record, index: usize, settings: &Settings) -> Arc<str> {
+    let composite = is_composite(of).then(|| settings.types.composite(of).ok()).flatten();
+    let name = match composite {
+        Some(composite) => composite.fields.get(index).map(|field| &field.name),
+        None => record.names.as_ref().and_then(|names| names.get(index)),
+    };
     name.map_or_else(|| Arc::from(format!("f{}", index + 1)), Arc::clone)
 }
 
@@ -181,8 +191,9 @@ pub fn to_jsonb(of: Oid, value: &Datum, settings: &Settings) -> SqlResult<Jsonb>
         }
         Datum::Record(record) => {
             let fields = record.types.iter().zip(&record.values).enumerate();
-            let members = fields
-                .map(|(index, (of, value))| Ok((field_name(record, index), to_jsonb(*of, value, settings)?)));
+            let members = fields.map(|(index, (field, value))| {
+                Ok((field_name(of, record, index, settings), to_jsonb(*field, value, settings)?))
+            });
             Jsonb::Object(normalize_members(members.collect::<SqlResult<_>>()?))
         }
         _ => Jsonb::String(checked_string(&plain_text(of, value, settings)?)?),

@@ -46,13 +46,16 @@ pub fn array_element(of: Oid) -> Option<Oid> {
         _ => row(of)
             .map(|row| row.element)
             .filter(|element| *element != 0)
-            .or_else(|| user_types::enum_of_array(of)),
+            .or_else(|| user_types::element_of_user_array(of)),
     }
 }
 
 /// The type of arrays of a type.
 pub fn array_of(element: Oid) -> Option<Oid> {
-    row(element).map(|row| row.array).filter(|array| *array != 0).or_else(|| user_types::enum_array(element))
+    row(element)
+        .map(|row| row.array)
+        .filter(|array| *array != 0)
+        .or_else(|| user_types::array_of_user_type(element))
 }
 
 /// Whether a type is one that only parameters and results of functions have.

@@ -52,7 +52,7 @@ impl Binder<'_> {
             None => (Relation::OneRow, Vec::new()),
             Some(source) => {
                 let source = self.source(&target, source, &listed, overriding)?;
-                self.with_elements(source, &listed.elements, &target.table.columns)
+                self.with_elements(source, &listed.elements, &target.table.columns)?
             }
         };
         let given: Vec<usize> = match insert.columns.is_empty() {

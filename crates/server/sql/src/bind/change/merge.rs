@@ -132,13 +132,14 @@ impl Binder<'_> {
         target: &Target,
         insert: &MergeInsertExpr,
     ) -> SqlResult<Vec<(usize, Expression)>> {
+        let (overriding, columns) = crate::parse::merge_overriding(&insert.columns);
         let (names, row): (&[ObjectName], &[Expr]) = match &insert.kind {
             _ if insert.insert_predicate.is_some() => {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"WHERE\""));
             }
             MergeInsertKind::Values(_) if crate::parse::is_defaults_mark(&insert.columns) => (&[], &[]),
             MergeInsertKind::Values(values) => match values.rows.as_slice() {
-                [only] => (&insert.columns, &only.content),
+                [only] => (columns, &only.content),
                 _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \",\"")),
             },
             MergeInsertKind::Row | MergeInsertKind::Wildcard => {
@@ -157,7 +158,7 @@ impl Binder<'_> {
                 let at = self.position(written);
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(at));
             }
-            values.push((*position, self.inserted_value(target, *position, value, None)?));
+            values.push((*position, self.inserted_value(target, *position, value, overriding)?));
         }
         for (position, column) in live_columns(&target.table) {
             let is_given = values.iter().any(|(known, _)| *known == position);

@@ -9,7 +9,7 @@ use super::identifier::folded;
 use crate::algebra::{Expression, ExpressionKind};
 
 impl Binder<'_> {
-    pub(super) fn access(
+    pub(in crate::bind) fn access(
         &mut self,
         root: &Expr,
         chain: &[AccessExpr],
@@ -19,6 +19,10 @@ impl Binder<'_> {
         let mut rest = chain;
         while let Some(first) = rest.first() {
             match first {
+                AccessExpr::Dot(Expr::Identifier(name)) if crate::parse::is_all_fields_mark(name) => {
+                    let message = "row expansion via \"*\" is not supported here";
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(position));
+                }
                 AccessExpr::Dot(Expr::Identifier(name)) => {
                     value = self.field(value, &folded(name), position)?;
                     rest = &rest[1..];

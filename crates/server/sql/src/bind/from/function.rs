@@ -322,7 +322,11 @@ impl Binder<'_> {
                 _ => "unnest".to_owned(),
             };
             let outputs = if super::super::types::is_row_type(chosen.result) {
-                self.row_columns(chosen.result)?
+                let columns = self.row_columns(chosen.result)?;
+                if columns.len() == 1 {
+                    return Err(SqlError::unsupported("unnest of rows of one field in FROM").at(position));
+                }
+                columns
             } else {
                 vec![(name, TypeReference::of(chosen.result))]
             };

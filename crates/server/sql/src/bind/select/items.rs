@@ -1,7 +1,7 @@
 //! The list of results: its items, and what `*` stands for.
 
 use seawall_values::{Oid, SqlError, SqlResult, SqlState, TypeReference};
-use sqlparser::ast::{Expr, SelectItem, SelectItemQualifiedWildcardKind, Spanned};
+use sqlparser::ast::{AccessExpr, Expr, SelectItem, SelectItemQualifiedWildcardKind, Spanned};
 use sqlparser::tokenizer::Location;
 
 use super::super::Binder;
@@ -105,10 +105,14 @@ impl Binder<'_> {
     /// `(f(x)).*` in parentheses.
     fn expanded(&mut self, expr: &Expr) -> SqlResult<Option<Vec<Item>>> {
         let Expr::CompoundFieldAccess { root, access_chain } = expr else { return Ok(None) };
-        let [sqlparser::ast::AccessExpr::Dot(Expr::Wildcard(_))] = access_chain.as_slice() else {
+        let Some((AccessExpr::Dot(Expr::Identifier(last)), chain)) = access_chain.split_last() else {
             return Ok(None);
         };
-        let value = self.expression(root)?;
+        if !crate::parse::is_all_fields_mark(last) {
+            return Ok(None);
+        }
+        let position = self.position(expr);
+        let value = self.access(root, chain, position)?;
         self.fields(value).map(Some)
     }
 

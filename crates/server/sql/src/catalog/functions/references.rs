@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use seawall_values::functions::Call;
 use seawall_values::system::{FunctionRow, OperatorRow, system};
-use seawall_values::user_types::enum_array;
+use seawall_values::user_types::array_of_user_type;
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, oid};
 
 use super::super::initial::{initial_rows, value_of};
@@ -208,7 +208,7 @@ pub fn type_of_name(source: &mut dyn Source, text: &str) -> SqlResult<Oid> {
     match (system().type_by_oid(element), relation_of_type(element)) {
         (Some(row), _) if row.array != 0 => Ok(row.array),
         (_, Some((relation, false))) => Ok(row_array_type(relation)),
-        _ => enum_array(element).ok_or_else(missing),
+        _ => array_of_user_type(element).ok_or_else(missing),
     }
 }
 
@@ -267,7 +267,7 @@ fn named_type(source: &mut dyn Source, words: &str) -> SqlResult<Option<Oid>> {
         if let Some(of) = known(&name.name) {
             return Ok(Some(of));
         }
-        if let Some(of) = name.name.strip_prefix('_').and_then(known).and_then(enum_array) {
+        if let Some(of) = name.name.strip_prefix('_').and_then(known).and_then(array_of_user_type) {
             return Ok(Some(of));
         }
         let element = name.name.strip_prefix('_').filter(|_| namespace != PG_CATALOG);

@@ -1,7 +1,7 @@
 //! `pg_table_is_visible` and its kind: whether an object is found by its name alone.
 
 use seawall_values::functions::Call;
-use seawall_values::user_types::{enum_of_array, is_user_type};
+use seawall_values::user_types::{element_of_user_array, is_user_type};
 use seawall_values::{Datum, SqlResult};
 
 use super::super::initial::value_of;
@@ -38,7 +38,7 @@ fn type_(source: &mut dyn Source, call: &Call<'_>) -> SqlResult<Datum> {
     let of = object(call, 0)?;
     if is_user_type(of) {
         let all = source.user_types()?;
-        let element = enum_of_array(of).unwrap_or(of);
+        let element = element_of_user_array(of).unwrap_or(of);
         let Some(found) = all.iter().find(|known| known.oid == element) else { return Ok(Datum::Null) };
         return Ok(Datum::Bool(is_type_visible(source, &all, found)));
     }

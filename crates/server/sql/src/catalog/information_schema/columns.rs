@@ -1,7 +1,7 @@
 //! `columns`.
 
 use seawall_values::system::system;
-use seawall_values::user_types::enum_of_array;
+use seawall_values::user_types::element_of_user_array;
 use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 
 use super::super::definition_text::{self, system_type};
@@ -151,7 +151,7 @@ impl Writer<'_> {
         let known = system().type_by_oid(of.oid);
         let data_type = match known {
             Some(row) if row.element != 0 && row.length == -1 => "ARRAY".to_owned(),
-            None if enum_of_array(of.oid).is_some() => "ARRAY".to_owned(),
+            None if element_of_user_array(of.oid).is_some() => "ARRAY".to_owned(),
             Some(row) if row.namespace == PG_CATALOG => system_type(of.oid, None).unwrap_or_default(),
             _ => "USER-DEFINED".to_owned(),
         };
@@ -183,7 +183,7 @@ impl Writer<'_> {
 
     /// The schema and the name of a type that users have made.
     fn user_type(&self, of: Oid) -> Option<(Oid, String)> {
-        let element = enum_of_array(of);
+        let element = element_of_user_array(of);
         let found = self.user_types.iter().find(|known| known.oid == element.unwrap_or(of))?;
         let mark = if element.is_some() { "_" } else { "" };
         Some((found.namespace, format!("{mark}{}", found.name)))

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use seawall_values::system::system;
-use seawall_values::user_types::enum_of_array;
+use seawall_values::user_types::element_of_user_array;
 use seawall_values::{Datum, Oid, SqlResult};
 
 use super::super::definition_text::{system_type, with_relation_names};
@@ -148,7 +148,7 @@ fn type_names(source: &mut dyn Source, names: &Names, of: Oid) -> SqlResult<Type
         let (shown, name) = array_name(is_array, found.name);
         return Ok(TypeNames { shown, schema: schema(found.namespace), name });
     }
-    let element = enum_of_array(of);
+    let element = element_of_user_array(of);
     let known = source.user_types()?.into_iter().find(|known| known.oid == element.unwrap_or(of));
     Ok(known.map_or_else(TypeNames::default, |known| {
         let (shown, name) = array_name(element.is_some(), &known.name);

@@ -1,7 +1,7 @@
 //! `pg_attribute`, `pg_attrdef`.
 
 use seawall_values::system::system;
-use seawall_values::user_types::{enum_of_array, is_enum};
+use seawall_values::user_types::{element_of_user_array, is_enum, relation_of_composite};
 use seawall_values::{Datum, Oid, SqlResult, TypeReference, oid};
 
 use super::super::definition_text;
@@ -12,11 +12,15 @@ use super::super::oid_of;
 use super::super::source::Source;
 use super::access::items;
 use super::{Live, Rows, Table, name};
+use crate::schema::user_type::UserTypeKind;
 use crate::schema::{Column, Definition, Identity};
 
 pub(super) const TABLE: Table = &[
-    ("pg_attribute", Live::Each { make: pg_attribute, numbers: &[0], names: &[], has_system: false }),
-    ("pg_attrdef", Live::Each { make: pg_attrdef, numbers: &[1], names: &[], has_system: false }),
+    (
+        "pg_attribute",
+        Live::Each { make: pg_attribute, numbers: &[0], names: &[], has_system: false, rest: Some(fields) },
+    ),
+    ("pg_attrdef", Live::Each { make: pg_attrdef, numbers: &[1], names: &[], has_system: false, rest: None }),
 ];
 
 /// The columns that every table has: name, type, number.
@@ -45,7 +49,7 @@ impl Attribute<'_> {
         let typed = |column: &str| value_of("pg_type", self.known_type(), column);
         let is_array =
             system().type_by_oid(self.known_type()).is_some_and(|row| row.element != 0 && row.length == -1)
-                || enum_of_array(of).is_some();
+                || element_of_user_array(of).is_some();
         let identity = match self.column.and_then(|column| column.identity) {
             Some(Identity::Always) => b'a',
             Some(Identity::ByDefault) => b'd',
@@ -90,7 +94,7 @@ impl Attribute<'_> {
         match self.column.map_or(self.of.oid, |column| column.of.oid) {
             of if system().type_by_oid(of).is_some() => of,
             of if is_enum(of) => oid::ANYENUM,
-            of if enum_of_array(of).is_some() => oid::INT4_ARRAY,
+            of if element_of_user_array(of).is_some() => oid::INT4_ARRAY,
             _ => oid::RECORD,
         }
     }
@@ -146,6 +150,22 @@ fn pg_attribute(
             }
         }
         Definition::Index(..) | Definition::System(_) => {}
+    }
+    Ok(())
+}
+
+/// Fields of composite types that users have made.
+fn fields(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    for known in source.user_types()? {
+        let UserTypeKind::Composite(fields) = &known.kind else { continue };
+        let relation = relation_of_composite(known.oid).unwrap_or(0);
+        for (position, field) in fields.iter().enumerate() {
+            let of = if field.domain == 0 { field.of.oid } else { field.domain };
+            let of = TypeReference { oid: of, modifier: field.of.modifier };
+            let number = column_number(position);
+            let access = Datum::Null;
+            rows.push_back(Attribute { relation, name: &field.name, of, number, column: None, access }.row());
+        }
     }
     Ok(())
 }

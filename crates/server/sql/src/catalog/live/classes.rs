@@ -1,5 +1,6 @@
 //! `pg_class`, `pg_namespace`, `pg_inherits`.
 
+use seawall_values::user_types::relation_of_composite;
 use seawall_values::{Datum, Oid, SqlResult};
 
 use super::super::names::Names;
@@ -8,10 +9,14 @@ use super::super::oid_of;
 use super::super::source::Source;
 use super::access::access_of;
 use super::{Live, Rows, Table, name, small, texts_or_null};
+use crate::schema::user_type::UserTypeKind;
 use crate::schema::{ConstraintKind, Definition};
 
 pub(super) const TABLE: Table = &[
-    ("pg_class", Live::Each { make: pg_class, numbers: &[0], names: &[1], has_system: false }),
+    (
+        "pg_class",
+        Live::Each { make: pg_class, numbers: &[0], names: &[1], has_system: false, rest: Some(composites) },
+    ),
     ("pg_namespace", Live::Once(pg_namespace)),
 ];
 
@@ -38,7 +43,7 @@ struct Class<'a> {
 
 impl Class<'_> {
     fn row(&self) -> Vec<Datum> {
-        let storage = if self.kind == b'v' { 0 } else { self.oid };
+        let storage = if matches!(self.kind, b'v' | b'c') { 0 } else { self.oid };
         let identity = if matches!(self.kind, b'r' | b'm') { b'd' } else { b'n' };
         vec![
             Datum::Oid(self.oid),
@@ -190,6 +195,34 @@ fn pg_class(
         ),
         // Their rows are initial ones.
         Definition::Index(..) | Definition::System(_) => {}
+    }
+    Ok(())
+}
+
+/// Composite types that users have made.
+fn composites(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResult<()> {
+    for known in source.user_types()? {
+        let UserTypeKind::Composite(fields) = &known.kind else { continue };
+        let class = Class {
+            oid: relation_of_composite(known.oid).unwrap_or(0),
+            name: &known.name,
+            namespace: known.namespace,
+            owner: known.owner,
+            row_type: known.oid,
+            access_method: 0,
+            kind: b'c',
+            columns: fields.len(),
+            checks: 0,
+            has_index: false,
+            has_rule: false,
+            has_trigger: false,
+            is_temporary: known.namespace == source.asker().temporary_namespace,
+            rows: Some(0),
+            options: &[],
+            access: Datum::Null,
+            is_populated: true,
+        };
+        rows.push_back(class.row());
     }
     Ok(())
 }

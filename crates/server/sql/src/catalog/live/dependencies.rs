@@ -16,7 +16,7 @@ use crate::schema::{Column, ConstraintKind, Definition, IndexedValue, Sequence, 
 
 pub(super) const TABLE: Table = &[
     ("pg_depend", Live::Both { each: pg_depend, numbers: &[], once: of_functions }),
-    ("pg_rewrite", Live::Each { make: pg_rewrite, numbers: &[2], names: &[], has_system: false }),
+    ("pg_rewrite", Live::Each { make: pg_rewrite, numbers: &[2], names: &[], has_system: false, rest: None }),
     ("pg_description", Live::Once(|source, _, rows| comments(source, rows, false))),
     ("pg_shdescription", Live::Once(|source, _, rows| comments(source, rows, true))),
 ];

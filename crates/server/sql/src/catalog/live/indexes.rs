@@ -1,7 +1,7 @@
 //! `pg_index`, `pg_indexes`.
 
 use seawall_values::system::system;
-use seawall_values::user_types::{enum_of_array, is_enum};
+use seawall_values::user_types::{element_of_user_array, is_enum};
 use seawall_values::{Datum, Oid, SqlResult, oid};
 
 use super::super::definition_text::{self, Style};
@@ -14,8 +14,11 @@ use super::{Live, Rows, Table, int2vector, name, oidvector, small};
 use crate::schema::{Definition, Index, IndexedValue, Table as Defined};
 
 pub(super) const TABLE: Table = &[
-    ("pg_index", Live::Each { make: pg_index, numbers: &[0, 1], names: &[], has_system: false }),
-    ("pg_indexes", Live::Each { make: pg_indexes, numbers: &[], names: &[1, 2], has_system: true }),
+    ("pg_index", Live::Each { make: pg_index, numbers: &[0, 1], names: &[], has_system: false, rest: None }),
+    (
+        "pg_indexes",
+        Live::Each { make: pg_indexes, numbers: &[], names: &[1, 2], has_system: true, rest: None },
+    ),
 ];
 
 fn pg_index(
@@ -86,7 +89,7 @@ pub(super) fn compared_type(of: Oid) -> Oid {
         _ if of == oid::VARCHAR => oid::TEXT,
         Some(_) => of,
         None if is_enum(of) => oid::ANYENUM,
-        None if enum_of_array(of).is_some() => oid::ANYARRAY,
+        None if element_of_user_array(of).is_some() => oid::ANYARRAY,
         None => oid::RECORD,
     }
 }

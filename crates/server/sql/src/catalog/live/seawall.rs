@@ -19,7 +19,10 @@ pub(super) const TABLE: Table = &[
     ("segments", Live::Once(segments)),
     ("holds", Live::Once(holds)),
     ("throttle", Live::Once(throttle)),
-    ("log_by_table", Live::Each { make: log_by_table, numbers: &[], names: &[1], has_system: false }),
+    (
+        "log_by_table",
+        Live::Each { make: log_by_table, numbers: &[], names: &[1], has_system: false, rest: None },
+    ),
     ("archives", Live::Once(archives)),
 ];
 

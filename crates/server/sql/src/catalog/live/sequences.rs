@@ -10,8 +10,14 @@ use crate::schema::Definition;
 use crate::schema::privilege::{AccessList, ObjectKind, Privileges};
 
 pub(super) const TABLE: Table = &[
-    ("pg_sequence", Live::Each { make: pg_sequence, numbers: &[0], names: &[], has_system: false }),
-    ("pg_sequences", Live::Each { make: pg_sequences, numbers: &[], names: &[1], has_system: false }),
+    (
+        "pg_sequence",
+        Live::Each { make: pg_sequence, numbers: &[0], names: &[], has_system: false, rest: None },
+    ),
+    (
+        "pg_sequences",
+        Live::Each { make: pg_sequences, numbers: &[], names: &[1], has_system: false, rest: None },
+    ),
 ];
 
 fn pg_sequence(

@@ -26,13 +26,21 @@ pub(super) const TABLE: Table = &[
     ("pg_stat_wal", Live::Once(pg_stat_wal)),
     ("pg_stat_bgwriter", Live::Once(pg_stat_bgwriter)),
     ("pg_stat_archiver", Live::Once(pg_stat_archiver)),
-    ("pg_statistic", Live::Each { make: pg_statistic, numbers: &[0], names: &[], has_system: false }),
-    ("pg_stats", Live::Each { make: column_statistics, numbers: &[], names: &[1], has_system: false }),
+    (
+        "pg_statistic",
+        Live::Each { make: pg_statistic, numbers: &[0], names: &[], has_system: false, rest: None },
+    ),
+    (
+        "pg_stats",
+        Live::Each { make: column_statistics, numbers: &[], names: &[1], has_system: false, rest: None },
+    ),
 ];
 
-const TABLES: Live = Live::Each { make: tables, numbers: &[0], names: &[2], has_system: false };
-const IO_OF_TABLES: Live = Live::Each { make: io_of_tables, numbers: &[0], names: &[2], has_system: false };
-const INDEXES: Live = Live::Each { make: indexes, numbers: &[0, 1], names: &[3, 4], has_system: false };
+const TABLES: Live = Live::Each { make: tables, numbers: &[0], names: &[2], has_system: false, rest: None };
+const IO_OF_TABLES: Live =
+    Live::Each { make: io_of_tables, numbers: &[0], names: &[2], has_system: false, rest: None };
+const INDEXES: Live =
+    Live::Each { make: indexes, numbers: &[0, 1], names: &[3, 4], has_system: false, rest: None };
 
 fn tables(definition: &Definition, source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResult<()> {
     let Definition::Table(table) = definition else { return Ok(()) };

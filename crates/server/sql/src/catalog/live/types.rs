@@ -1,6 +1,6 @@
 //! `pg_type`: the types of rows of tables and views, types that users have made, and arrays of all of these. `pg_enum`.
 
-use seawall_values::user_types::{enum_array, is_enum};
+use seawall_values::user_types::{array_of_user_type, is_composite, is_enum, relation_of_composite};
 use seawall_values::{Datum, Oid, SqlResult};
 
 use super::super::definition_text::with_relation_names;
@@ -72,7 +72,11 @@ fn user_types(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlRe
         match &known.kind {
             UserTypeKind::Enum(_) => {
                 rows.push_back(enum_row(&known));
-                rows.push_back(enum_array_row(&known));
+                rows.push_back(array_row(&known, b'i'));
+            }
+            UserTypeKind::Composite(_) => {
+                rows.push_back(composite_row(&known));
+                rows.push_back(array_row(&known, b'd'));
             }
             UserTypeKind::Domain(domain) => {
                 let default = match &domain.default {
@@ -94,26 +98,42 @@ fn enum_row(known: &UserType) -> Vec<Datum> {
         "typowner" => Some(Datum::Oid(known.owner)),
         "typtype" => Some(Datum::Char(b'e')),
         "typcategory" => Some(Datum::Char(b'E')),
-        "typarray" => Some(Datum::Oid(enum_array(known.oid).unwrap_or(0))),
+        "typarray" => Some(Datum::Oid(array_of_user_type(known.oid).unwrap_or(0))),
         _ => None,
     })
 }
 
-fn enum_array_row(known: &UserType) -> Vec<Datum> {
+fn composite_row(known: &UserType) -> Vec<Datum> {
+    with_pattern(PATTERN, |column| match column {
+        "oid" => Some(Datum::Oid(known.oid)),
+        "typname" => Some(name(&known.name)),
+        "typnamespace" => Some(Datum::Oid(known.namespace)),
+        "typowner" => Some(Datum::Oid(known.owner)),
+        "typrelid" => Some(Datum::Oid(relation_of_composite(known.oid).unwrap_or(0))),
+        "typarray" => Some(Datum::Oid(array_of_user_type(known.oid).unwrap_or(0))),
+        _ => None,
+    })
+}
+
+fn array_row(known: &UserType, alignment: u8) -> Vec<Datum> {
     with_pattern(ARRAY_PATTERN, |column| match column {
-        "oid" => Some(Datum::Oid(enum_array(known.oid).unwrap_or(0))),
+        "oid" => Some(Datum::Oid(array_of_user_type(known.oid).unwrap_or(0))),
         "typname" => Some(name(&format!("_{}", known.name))),
         "typnamespace" => Some(Datum::Oid(known.namespace)),
         "typowner" => Some(Datum::Oid(known.owner)),
         "typelem" => Some(Datum::Oid(known.oid)),
-        "typalign" => Some(Datum::Char(b'i')),
+        "typalign" => Some(Datum::Char(alignment)),
         _ => None,
     })
 }
 
 fn domain_row(known: &UserType, domain: &Domain, default: &Datum) -> Vec<Datum> {
     let of = if domain.parent == 0 { domain.base.oid } else { domain.parent };
-    let pattern = if is_enum(domain.base.oid) { ENUM_PATTERN } else { domain.base.oid };
+    let pattern = match domain.base.oid {
+        of if is_enum(of) => ENUM_PATTERN,
+        of if is_composite(of) => PATTERN,
+        of => of,
+    };
     with_pattern(pattern, |column| match column {
         "oid" => Some(Datum::Oid(known.oid)),
         "typname" => Some(name(&known.name)),

@@ -11,9 +11,12 @@ use super::{Live, Rows, Table, name, text_or_null};
 use crate::schema::{ConstraintKind, Definition};
 
 pub(super) const TABLE: Table = &[
-    ("pg_tables", Live::Each { make: pg_tables, numbers: &[], names: &[1], has_system: true }),
-    ("pg_views", Live::Each { make: pg_views, numbers: &[], names: &[1], has_system: true }),
-    ("pg_matviews", Live::Each { make: pg_matviews, numbers: &[], names: &[1], has_system: false }),
+    ("pg_tables", Live::Each { make: pg_tables, numbers: &[], names: &[1], has_system: true, rest: None }),
+    ("pg_views", Live::Each { make: pg_views, numbers: &[], names: &[1], has_system: true, rest: None }),
+    (
+        "pg_matviews",
+        Live::Each { make: pg_matviews, numbers: &[], names: &[1], has_system: false, rest: None },
+    ),
 ];
 
 /// Whether a relation is a view.

@@ -3,7 +3,9 @@
 use seawall_values::{SqlError, SqlResult};
 
 use super::super::reader::Reader;
-use super::super::statement::definition::{AlterType, Definition, TypeAction};
+use super::super::statement::definition::{
+    AlterType, Definition, TypeAction, WrittenField, WrittenFieldChange,
+};
 use super::{behavior, role_name};
 
 /// After `CREATE TYPE`.
@@ -15,8 +17,10 @@ pub(super) fn create(reader: &mut Reader<'_>) -> SqlResult<Definition> {
     if reader.take_word("range") {
         return Err(SqlError::unsupported("CREATE TYPE AS RANGE"));
     }
-    if reader.is_character('(') {
-        return Err(SqlError::unsupported("CREATE TYPE of a composite type"));
+    if reader.take_character('(') {
+        let fields = if reader.is_character(')') { Vec::new() } else { reader.list(field)? };
+        reader.expect_character(')')?;
+        return Ok(Definition::CreateComposite { name, fields });
     }
     reader.expect_word("enum")?;
     reader.expect_character('(')?;
@@ -36,9 +40,48 @@ pub(super) fn alter(reader: &mut Reader<'_>) -> SqlResult<Definition> {
             reader.expect_word("to")?;
             TypeAction::RenameValue { label, to: reader.string()? }
         }
-        None => return Err(SqlError::unsupported("ALTER TYPE of a composite type")),
+        None if reader.is_words(&["set"]) => return Err(SqlError::unsupported("ALTER TYPE SET")),
+        None => TypeAction::ChangeFields(field_changes(reader)?),
     };
     Ok(Definition::AlterType(AlterType { name, is_domain: false, action }))
+}
+
+/// A field of a composite type.
+fn field(reader: &mut Reader<'_>) -> SqlResult<WrittenField> {
+    let name = reader.name()?;
+    let of = reader.data_type()?;
+    let collation = if reader.take_word("collate") { Some(reader.object_name()?) } else { None };
+    Ok(WrittenField { name, of, collation })
+}
+
+/// `ADD ATTRIBUTE`, `DROP ATTRIBUTE`, `ALTER ATTRIBUTE`, `RENAME ATTRIBUTE`.
+fn field_changes(reader: &mut Reader<'_>) -> SqlResult<Vec<WrittenFieldChange>> {
+    if reader.take(&["rename", "attribute"]) {
+        let name = reader.name()?;
+        reader.expect_word("to")?;
+        let change = WrittenFieldChange::Rename { name, to: reader.name()? };
+        behavior(reader);
+        return Ok(vec![change]);
+    }
+    reader.list(|reader| {
+        let change = if reader.take(&["add", "attribute"]) {
+            WrittenFieldChange::Add(field(reader)?)
+        } else if reader.take(&["drop", "attribute"]) {
+            let if_exists = reader.if_exists();
+            WrittenFieldChange::Drop { name: reader.name()?, if_exists }
+        } else if reader.take(&["alter", "attribute"]) {
+            let name = reader.name()?;
+            reader.take(&["set", "data"]);
+            reader.expect_word("type")?;
+            let of = reader.data_type()?;
+            let collation = if reader.take_word("collate") { Some(reader.object_name()?) } else { None };
+            WrittenFieldChange::Alter(WrittenField { name, of, collation })
+        } else {
+            return Err(reader.error());
+        };
+        behavior(reader);
+        Ok(change)
+    })
 }
 
 /// What can be done with all types.

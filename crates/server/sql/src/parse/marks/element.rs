@@ -1,4 +1,4 @@
-//! Assignments to elements of arrays and members of JSON.
+//! Assignments to elements of arrays, members of JSON and fields of rows.
 //!
 //! * `SET a[1] = x` becomes `SET a = "<mark>element"(a[1], x)`.
 //! * `INSERT INTO t (a[1], b)` becomes `INSERT INTO t (a, b) PARTITION ("<mark>elements", a[1], b)`.
@@ -56,14 +56,18 @@ fn mark(token: &Token, name: &str) -> Token {
     like(token, TokenKind::Quoted(format!("{MARK}{name}")))
 }
 
+/// Whether an element or a field of what is named before is meant.
+fn begins_part(token: &Token) -> bool {
+    token.kind.is_character('[') || token.kind.is_character('.')
+}
+
 /// At `SET` with an assignment to an element: all assignments.
 pub(super) fn mark_assignments(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
     let (set, list) = tokens.split_first()?;
     if !set.kind.is_word("set") || result.is_empty() {
         return None;
     }
-    let is_element =
-        |item: &[Token]| matches!(item, [name, open, ..] if is_name(name) && open.kind.is_character('['));
+    let is_element = |item: &[Token]| matches!(item, [name, next, ..] if is_name(name) && begins_part(next));
     let mut items = Vec::new();
     let mut rest = list;
     loop {
@@ -98,6 +102,17 @@ pub(super) fn mark_assignments(tokens: &[Token], result: &mut Vec<Token>) -> Opt
     Some(1 + items.iter().map(|item| item.len() + 1).sum::<usize>() - 1)
 }
 
+/// Whether tokens are a table, perhaps under another name. What begins the rows is no name of it: `INSERT INTO t VALUES (array[1])`.
+fn is_target(tokens: &[Token]) -> bool {
+    let is_table = |token: &Token| is_name(token) || token.kind.is_character('.');
+    let begins_rows = |token: &Token| {
+        ["values", "select", "table", "with", "default", "overriding"]
+            .iter()
+            .any(|word| token.kind.is_word(word))
+    };
+    tokens.iter().all(is_table) && !tokens.iter().any(begins_rows)
+}
+
 /// At `INTO t (..)` with an element among the columns.
 pub(super) fn mark_columns(tokens: &[Token], result: &mut Vec<Token>) -> Option<usize> {
     let (into, after) = tokens.split_first()?;
@@ -105,8 +120,7 @@ pub(super) fn mark_columns(tokens: &[Token], result: &mut Vec<Token>) -> Option<
         return None;
     }
     let open = after.iter().position(|token| token.kind.is_character('('))?;
-    let is_table = |token: &Token| is_name(token) || token.kind.is_character('.');
-    if !after[..open].iter().all(is_table) {
+    if !is_target(&after[..open]) {
         return None;
     }
     let list = &after[open + 1..];
@@ -117,9 +131,7 @@ pub(super) fn mark_columns(tokens: &[Token], result: &mut Vec<Token>) -> Option<
         item.first().is_some_and(is_name)
             && item.get(1).is_none_or(|second| second.kind.is_character('[') || second.kind.is_character('.'))
     };
-    if !items.iter().all(is_item)
-        || !items.iter().any(|item| item.iter().any(|token| token.kind.is_character('[')))
-    {
+    if !items.iter().all(is_item) || !items.iter().any(|item| item.get(1).is_some_and(begins_part)) {
         return None;
     }
     let close = after.get(open + 1 + length)?;

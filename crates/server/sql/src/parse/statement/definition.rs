@@ -64,6 +64,11 @@ pub(crate) enum Definition {
         name: ObjectName,
         labels: Vec<String>,
     },
+    /// `CREATE TYPE .. AS (..)`.
+    CreateComposite {
+        name: ObjectName,
+        fields: Vec<WrittenField>,
+    },
     CreateDomain(CreateDomain),
     AlterType(AlterType),
     DropTypes {
@@ -98,6 +103,23 @@ pub(crate) struct AlterType {
     pub(crate) action: TypeAction,
 }
 
+/// A field of a composite type.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenField {
+    pub(crate) name: String,
+    pub(crate) of: DataType,
+    pub(crate) collation: Option<ObjectName>,
+}
+
+/// A change of the fields of a composite type.
+#[derive(Clone, Debug)]
+pub(crate) enum WrittenFieldChange {
+    Add(WrittenField),
+    Drop { name: String, if_exists: bool },
+    Alter(WrittenField),
+    Rename { name: String, to: String },
+}
+
 /// `CREATE DOMAIN`.
 #[derive(Clone, Debug)]
 pub(crate) struct CreateDomain {
@@ -124,6 +146,8 @@ pub(crate) enum TypeAction {
         label: String,
         to: String,
     },
+    /// Of a composite type.
+    ChangeFields(Vec<WrittenFieldChange>),
     Rename(String),
     SetSchema(String),
     SetOwner(RoleName),
@@ -800,7 +824,7 @@ impl Definition {
                 (_, true) => "GRANT",
                 (_, false) => "REVOKE",
             },
-            Definition::CreateEnum { .. } => "CREATE TYPE",
+            Definition::CreateEnum { .. } | Definition::CreateComposite { .. } => "CREATE TYPE",
             Definition::CreateDomain(_) => "CREATE DOMAIN",
             Definition::AlterType(AlterType { is_domain: false, .. }) => "ALTER TYPE",
             Definition::AlterType(_) => "ALTER DOMAIN",

@@ -7,6 +7,7 @@ use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::super::options::{OptionValue, WrittenOption, options};
 use super::super::reader::Reader;
+use super::super::statement::Dml;
 use super::super::statement::copy::{Copy, CopyPlace, CopyWhat};
 
 pub(super) fn copy(reader: &mut Reader<'_>) -> SqlResult<Copy> {
@@ -40,8 +41,13 @@ pub(super) fn copy(reader: &mut Reader<'_>) -> SqlResult<Copy> {
 
 fn what(reader: &mut Reader<'_>, written: &mut Vec<WrittenOption>) -> SqlResult<CopyWhat> {
     if reader.take_character('(') {
-        let statement = super::dml(reader)?;
+        let mut statement = super::dml(reader)?;
         reader.expect_character(')')?;
+        if let Dml::Query(query) = &mut statement
+            && super::first_select(&mut query.body).is_some_and(|select| select.into.is_some())
+        {
+            return Err(SqlError::unsupported("COPY (SELECT INTO)"));
+        }
         return Ok(CopyWhat::Query(statement));
     }
     if reader.is_word("binary") {

@@ -4,7 +4,7 @@ use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::super::options::options;
 use super::super::reader::Reader;
-use super::super::statement::{MaintainedTable, Maintenance, TableLock, Utility};
+use super::super::statement::{MaintainedTable, Maintenance, Reindex, Reindexed, TableLock, Utility};
 
 pub(super) fn maintenance(reader: &mut Reader<'_>) -> SqlResult<Maintenance> {
     const WORDS: [&str; 6] = ["vacuum", "analyze", "analyse", "checkpoint", "cluster", "reindex"];
@@ -98,18 +98,29 @@ fn cluster(reader: &mut Reader<'_>) -> SqlResult<Maintenance> {
 }
 
 fn reindex(reader: &mut Reader<'_>) -> SqlResult<Maintenance> {
+    let mut is_concurrent = false;
     if reader.is_character('(') {
-        options(reader)?;
+        for option in options(reader)? {
+            match option.name.as_str() {
+                "concurrently" => is_concurrent = option.boolean()?,
+                "verbose" => {
+                    option.boolean()?;
+                }
+                "tablespace" => {}
+                other => return Err(unrecognized("REINDEX", other).at(option.position)),
+            }
+        }
     }
-    let kind = reader
-        .take_one_of(&["index", "table", "schema", "database", "system"])
-        .ok_or_else(|| reader.error())?;
-    reader.take_word("concurrently");
-    if matches!(kind, "index" | "table") {
-        return Ok(Maintenance::Reindex(Some((reader.object_name()?, kind == "index"))));
-    }
-    reader.name()?;
-    Ok(Maintenance::Reindex(None))
+    let what = match reader.take_one_of(&["index", "table", "schema", "database", "system"]) {
+        Some("index") => Reindexed::Index,
+        Some("table") => Reindexed::Table,
+        Some("schema") => Reindexed::Schema,
+        Some("database") => Reindexed::Database,
+        Some(_) => Reindexed::System,
+        None => return Err(reader.error()),
+    };
+    is_concurrent |= reader.take_word("concurrently");
+    Ok(Maintenance::Reindex(Reindex { what, name: reader.object_name()?, is_concurrent }))
 }
 
 pub(super) fn lock(reader: &mut Reader<'_>) -> SqlResult<Utility> {

@@ -217,7 +217,7 @@ impl Definer<'_> {
         }
     }
 
-    fn column_name(&mut self, relation: Oid, column: u16) -> SqlResult<String> {
+    pub(super) fn column_name(&mut self, relation: Oid, column: u16) -> SqlResult<String> {
         let position = usize::from(column).saturating_sub(1);
         let name = match self.tables.store.definition(self.tables.transaction, relation)? {
             Some(Definition::Table(table)) => table.columns.get(position).map(|column| column.name.clone()),

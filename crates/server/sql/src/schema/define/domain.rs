@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use seawall_values::user_types::{VALUE, domain_number, enum_of_array, is_domain, is_user_type};
+use seawall_values::user_types::{VALUE, domain_number, element_of_user_array, is_domain, is_user_type};
 use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState, TypeReference};
 
 use super::requests::{DomainChange, NewDomain, RelationName};
@@ -50,7 +50,7 @@ impl Definer<'_> {
         let UserTypeKind::Domain(domain) = &of.kind else { return Ok(()) };
         let store = self.tables.store;
         store.remove_dependencies(self.tables.transaction, of.oid, None)?;
-        for on in [domain.parent, enum_of_array(domain.base.oid).unwrap_or(domain.base.oid)] {
+        for on in [domain.parent, element_of_user_array(domain.base.oid).unwrap_or(domain.base.oid)] {
             if is_user_type(on) {
                 store.put_dependency(self.tables.transaction, (of.oid, 0), (on, 0))?;
             }
@@ -74,7 +74,7 @@ impl Definer<'_> {
         let all = self.tables.store.user_types(self.tables.transaction)?;
         let has_check = |of: &&UserType| match &of.kind {
             UserTypeKind::Domain(domain) => domain.checks.iter().any(|known| known.oid == check),
-            UserTypeKind::Enum(_) => false,
+            UserTypeKind::Enum(_) | UserTypeKind::Composite(_) => false,
         };
         Ok(all.iter().find(has_check).map(|of| of.oid))
     }
@@ -105,7 +105,7 @@ impl Definer<'_> {
     pub fn base_of_domain(&mut self, name: &RelationName) -> SqlResult<TypeReference> {
         match self.type_named(name)?.ok_or_else(|| no_such_type(name))?.kind {
             UserTypeKind::Domain(domain) => Ok(domain.base),
-            UserTypeKind::Enum(_) => {
+            UserTypeKind::Enum(_) | UserTypeKind::Composite(_) => {
                 let message = format!("{} is not a domain", dotted(name));
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
             }
@@ -228,7 +228,7 @@ impl Definer<'_> {
         while let Some(parent) = found.get(next).copied() {
             let is_derived = |known: &&UserType| match &known.kind {
                 UserTypeKind::Domain(of) => of.parent == parent,
-                UserTypeKind::Enum(_) => false,
+                UserTypeKind::Enum(_) | UserTypeKind::Composite(_) => false,
             };
             found.extend(all.iter().filter(is_derived).map(|known| known.oid));
             next += 1;

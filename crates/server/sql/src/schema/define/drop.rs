@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use seawall_values::user_types::is_composite;
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::dependents::Object;
@@ -61,6 +62,12 @@ impl Definer<'_> {
     ) -> SqlResult<Option<Definition>> {
         match self.relation_named(name) {
             Ok(Some(definition)) => Ok(Some(definition)),
+            Ok(None) if self.type_named(name)?.is_some_and(|found| is_composite(found.oid)) => {
+                let article = if request.kind == RelationKind::Index { "an" } else { "a" };
+                let message = format!("\"{}\" is not {article} {}", name.name, request.kind.word());
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+                    .with_hint("Use DROP TYPE to remove a type."))
+            }
             Ok(None) if request.if_exists => {
                 self.skip(format!("{} \"{}\" does not exist, skipping", request.kind.word(), name.name));
                 Ok(None)

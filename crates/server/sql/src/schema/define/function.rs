@@ -1,6 +1,6 @@
 //! Functions of users: `CREATE FUNCTION`, `ALTER FUNCTION`, `DROP FUNCTION`.
 
-use seawall_values::user_types::{enum_of_array, is_user_type, marked_name};
+use seawall_values::user_types::{element_of_user_array, is_user_type, marked_name};
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::Definer;
@@ -186,7 +186,7 @@ fn needed_by_type(of: Oid) -> Option<Oid> {
     if let Some((relation, _)) = relation_of_type(of) {
         return Some(relation);
     }
-    let of = enum_of_array(of).unwrap_or(of);
+    let of = element_of_user_array(of).unwrap_or(of);
     is_user_type(of).then_some(of)
 }
 

@@ -1,5 +1,6 @@
 //! What statements ask for, with names resolved where they mean something that is there.
 
+use seawall_values::user_types::CompositeField;
 use seawall_values::{Datum, Oid, TypeReference};
 
 use crate::schema::privilege::{ObjectKind, Privileges};
@@ -503,6 +504,29 @@ pub enum PrivilegedObject {
     AllIn(ObjectKind, Oid),
     /// Objects of a kind that a role makes later, in a schema or (0) in any.
     New(Oid, Oid, ObjectKind),
+}
+
+/// A change of the fields of a composite type.
+#[derive(Clone, Debug)]
+pub enum FieldChange {
+    /// `ADD ATTRIBUTE`.
+    Add(CompositeField),
+    /// `DROP ATTRIBUTE`.
+    Drop {
+        /// Which.
+        name: String,
+        /// Whether it may be missing.
+        if_exists: bool,
+    },
+    /// `ALTER ATTRIBUTE .. TYPE`.
+    Alter(CompositeField),
+    /// `RENAME ATTRIBUTE`.
+    Rename {
+        /// Which.
+        name: String,
+        /// Its new name.
+        to: String,
+    },
 }
 
 /// A label that an enum gets.

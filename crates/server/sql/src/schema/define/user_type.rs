@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use seawall_values::user_types::{enum_array, enum_number, enum_of_array, is_domain, is_enum, stored_name};
+use seawall_values::user_types::{
+    array_of_user_type, element_of_user_array, enum_number, is_composite, is_domain, is_enum, stored_name,
+};
 use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::dependents::Object;
@@ -222,7 +224,7 @@ impl Definer<'_> {
         let found = self.type_to_change(name)?;
         match found.kind.clone() {
             UserTypeKind::Enum(labels) => Ok((found, labels)),
-            UserTypeKind::Domain(_) => {
+            UserTypeKind::Domain(_) | UserTypeKind::Composite(_) => {
                 let message = format!("{} is not an enum", self.shown_type(&found)?);
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
             }
@@ -261,8 +263,13 @@ impl Definer<'_> {
 
     /// `42710` if a type has the name that a table or view is to have: its rows have a type of this name, too.
     pub(super) fn check_no_type(&mut self, namespace: Oid, name: &str) -> SqlResult<()> {
-        if self.tables.store.user_type_number(self.tables.transaction, namespace, name)?.is_none() {
-            return Ok(());
+        match self.tables.store.user_type_number(self.tables.transaction, namespace, name)? {
+            None => return Ok(()),
+            Some(of) if is_composite(of) => {
+                let message = format!("relation \"{name}\" already exists");
+                return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message));
+            }
+            Some(_) => {}
         }
         let message = format!("type \"{name}\" already exists");
         let hint = "A relation has an associated type of the same name, so you must use a name that doesn't \
@@ -273,8 +280,8 @@ impl Definer<'_> {
     /// The type of a new column stays until the transaction ends, and after that as long as the column is there. A domain, and those
     /// that it was made of, keep their conditions until then.
     pub(super) fn hold_type(&mut self, of: Oid) -> SqlResult<()> {
-        let mut next = enum_of_array(of).unwrap_or(of);
-        if is_enum(next) {
+        let mut next = element_of_user_array(of).unwrap_or(of);
+        if is_enum(next) || is_composite(next) {
             return self.hold_one_type(next);
         }
         while is_domain(next) {
@@ -354,7 +361,8 @@ fn parts_with_type(table: &Arc<Table>, of: Oid) -> Vec<Object> {
     let mut found = Vec::new();
     for (position, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.is_dropped) {
         let number = column_number(position);
-        let is_of_type = column.of.oid == of || column.domain == of || Some(column.of.oid) == enum_array(of);
+        let is_of_type =
+            column.of.oid == of || column.domain == of || Some(column.of.oid) == array_of_user_type(of);
         if is_of_type || column.generated.as_ref().is_some_and(names) {
             found.push(Object::Column(table.oid, number));
         } else if column.default.as_ref().is_some_and(names) {

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use seawall_values::user_types::is_domain;
+use seawall_values::user_types::{CompositeField, is_domain};
 use seawall_values::{Datum, Oid, SqlResult, TypeReference};
 
 use crate::catalog::source::{Namespace, Role};
@@ -378,6 +378,10 @@ impl Stored for UserTypeKind {
                 1u8.write(out)?;
                 domain.write(out)
             }
+            UserTypeKind::Composite(fields) => {
+                2u8.write(out)?;
+                fields.write(out)
+            }
         }
     }
 
@@ -385,8 +389,22 @@ impl Stored for UserTypeKind {
         match reader.byte()? {
             0 => Ok(UserTypeKind::Enum(Stored::read(reader)?)),
             1 => Ok(UserTypeKind::Domain(Stored::read(reader)?)),
+            2 => Ok(UserTypeKind::Composite(Stored::read(reader)?)),
             _ => Err(damaged("no such UserTypeKind")),
         }
+    }
+}
+
+impl Stored for CompositeField {
+    fn write(&self, out: &mut Vec<u8>) -> SqlResult<()> {
+        write_bytes(self.name.as_bytes(), out);
+        self.of.write(out)?;
+        self.domain.write(out)
+    }
+
+    fn read(reader: &mut ValueReader<'_>) -> SqlResult<CompositeField> {
+        let name = Arc::from(reader.text()?);
+        Ok(CompositeField { name, of: Stored::read(reader)?, domain: Stored::read(reader)? })
     }
 }
 

@@ -6,7 +6,7 @@ use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 use super::{SchemaStore, SearchPath, encoding, rows};
 use crate::catalog::names::quoted;
-use crate::schema::user_type::{UserType, UserTypeKind};
+use crate::schema::user_type::{UserType, UserTypeKind, composite_fields};
 use crate::storage::engine_error::EngineResult;
 use crate::storage::value::damaged;
 
@@ -77,6 +77,9 @@ impl SchemaStore {
             match &known.kind {
                 UserTypeKind::Enum(_) => seen.add_enum(known.oid, known.labels(shown)),
                 UserTypeKind::Domain(domain) => seen.add_domain(known.oid, domain.rules(shown)),
+                UserTypeKind::Composite(fields) => {
+                    seen.add_composite(known.oid, composite_fields(fields, shown));
+                }
             }
         }
         Ok(seen)

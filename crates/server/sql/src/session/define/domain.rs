@@ -24,7 +24,7 @@ impl Session {
             let message = format!("\"{of}\" is not a valid base type for a domain");
             return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
         }
-        if crate::bind::types::is_row_type(base.oid) {
+        if crate::bind::types::is_row_type(base.oid) && !seawall_values::user_types::is_composite(base.oid) {
             return Err(SqlError::unsupported("a domain over the type of rows of a table"));
         }
         let default = match &create.default {
@@ -72,6 +72,7 @@ impl Session {
             TypeAction::ValidateConstraint(name) => DomainChange::ValidateCheck(name.clone()),
             TypeAction::AddValue { .. }
             | TypeAction::RenameValue { .. }
+            | TypeAction::ChangeFields(_)
             | TypeAction::Rename(_)
             | TypeAction::SetSchema(_)
             | TypeAction::SetOwner(_) => return Err(SqlError::internal("not a change of a domain")),

@@ -1,12 +1,15 @@
 //! `CREATE TYPE`, `ALTER TYPE`, `DROP TYPE`.
 
 use seawall_values::system::system;
+use seawall_values::user_types::{CompositeField, is_domain};
 use seawall_values::{SqlError, SqlResult, SqlState};
 
 use super::super::Session;
+use super::table::check_collation;
+use crate::parse::Text;
 use crate::parse::statement::ObjectName;
-use crate::parse::statement::definition::{AlterType, TypeAction};
-use crate::schema::define::requests::{Behavior, NewLabel};
+use crate::parse::statement::definition::{AlterType, TypeAction, WrittenField, WrittenFieldChange};
+use crate::schema::define::requests::{Behavior, FieldChange, NewLabel};
 
 impl Session {
     pub(super) fn create_enum(&mut self, name: &ObjectName, labels: &[String]) -> SqlResult<()> {
@@ -14,7 +17,29 @@ impl Session {
         self.with_definer(|definer| definer.create_enum(namespace, &name.name, labels))
     }
 
-    pub(super) fn alter_type(&mut self, alter: &AlterType) -> SqlResult<()> {
+    pub(super) fn create_composite(
+        &mut self,
+        text: &Text,
+        name: &ObjectName,
+        fields: &[WrittenField],
+    ) -> SqlResult<()> {
+        let fields = fields.iter().map(|field| self.field_of(text, field)).collect::<SqlResult<_>>()?;
+        let namespace = self.namespace_of_new(name, false)?;
+        self.with_definer(|definer| definer.create_composite(namespace, &name.name, fields))
+    }
+
+    fn field_of(&mut self, text: &Text, written: &WrittenField) -> SqlResult<CompositeField> {
+        check_collation(written.collation.as_ref())?;
+        let bound = self.bind_with(text, &[], |binder| {
+            let of = binder.type_of(&written.of)?;
+            Ok((of, binder.base_of(of)?))
+        });
+        let (declared, of) = bound?;
+        let domain = if is_domain(declared.oid) { declared.oid } else { 0 };
+        Ok(CompositeField { name: written.name.as_str().into(), of, domain })
+    }
+
+    pub(super) fn alter_type(&mut self, text: &Text, alter: &AlterType) -> SqlResult<()> {
         refuse_system_type(&alter.name).map_err(|error| match system().type_by_name(&alter.name.name) {
             Some(row) if alter.is_domain => {
                 let message = format!("{} is not a domain", crate::bind::types::type_name(row.oid));
@@ -37,6 +62,22 @@ impl Session {
             }
             TypeAction::RenameValue { label, to } => {
                 self.with_definer(|definer| definer.rename_label(&name, label, to))
+            }
+            TypeAction::ChangeFields(changes) => {
+                let mut bound = Vec::with_capacity(changes.len());
+                for change in changes {
+                    bound.push(match change {
+                        WrittenFieldChange::Add(field) => FieldChange::Add(self.field_of(text, field)?),
+                        WrittenFieldChange::Alter(field) => FieldChange::Alter(self.field_of(text, field)?),
+                        WrittenFieldChange::Drop { name, if_exists } => {
+                            FieldChange::Drop { name: name.clone(), if_exists: *if_exists }
+                        }
+                        WrittenFieldChange::Rename { name, to } => {
+                            FieldChange::Rename { name: name.clone(), to: to.clone() }
+                        }
+                    });
+                }
+                self.with_definer(|definer| definer.change_fields(&name, bound))
             }
             TypeAction::Rename(to) => self.with_definer(|definer| definer.rename_type(&name, to)),
             TypeAction::SetSchema(schema) => self.with_definer(|definer| definer.move_type(&name, schema)),

@@ -17,6 +17,7 @@ pub(super) const TABLE: Table = &[
     ("extract_timestamp", exact),
     ("extract_timestamptz", exact),
     ("extract_interval", exact),
+    ("date_part/2", float),
     ("time_part", float),
     ("timetz_part", float),
     ("timestamp_part", float),
