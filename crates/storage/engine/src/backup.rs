@@ -415,7 +415,7 @@ fn needed_log(engine: &Arc<Engine>, name: &str) -> Result<(LogHold, LoadsLogged)
 /// something of the log to archive, of a database that has no writes.
 fn log_beyond(engine: &Engine, redo_point: Lsn) -> Result<Lsn, Error> {
     let mut record = PreparedRecord::no_op(0);
-    let appended = engine.log()?.append(&mut record, |_| Ok::<_, Infallible>(()));
+    let appended = engine.append(&mut record, |_| Ok::<_, Infallible>(()));
     let Ok((span, ())) = appended?;
     engine.log()?.flush_until(span.end)?;
     debug_assert!(span.end > redo_point, "the redo point is in the log");

@@ -41,6 +41,7 @@ use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::rows::{self, LongBodies};
+use crate::log::parking::Door;
 use crate::pacing::merge_pace::MergePace;
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::kept_memory::ReplacedValues;
@@ -221,7 +222,8 @@ impl Engine {
         state.struck_off.clear();
         if is_standby {
             self.forget_struck_off(state, frozen, &reclaim);
-        } else {
+        } else if self.log.parking.door() != Door::HandedOver {
+            // They stay on the list of whoever writes next.
             self.forget_reclaimed(state, frozen, &reclaim)?;
         }
         let reclaimed = u64::try_from(reclaim.len()).expect("a count fits into 64 bits");

@@ -13,6 +13,7 @@
 //! The handles on the right borrow the database and cost nothing.
 
 mod directory;
+mod handover;
 mod locks;
 mod log;
 mod quorum;
@@ -23,6 +24,7 @@ mod transactions;
 mod two_phase;
 
 pub use directory::DatabaseDirectory;
+pub use handover::Handover;
 pub use locks::SessionLocks;
 pub use log::DatabaseLog;
 pub use quorum::Quorum;
@@ -163,6 +165,11 @@ impl Database {
         let result = body(&mut transaction)?;
         transaction.commit()?;
         Ok(result)
+    }
+
+    /// The role of the primary, to be handed over to a standby without losing a commit.
+    pub fn handover(&self) -> Handover<'_> {
+        Handover::new(self)
     }
 
     /// The standbys that commits of `Durability::Replicated` wait for.

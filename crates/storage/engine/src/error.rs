@@ -425,6 +425,24 @@ pub enum Error {
     /// The database was opened read-only.
     #[error("the database is open read-only")]
     ReadOnly,
+    /// The role of the primary is being handed over: writes wait, and this one cannot. Try again.
+    #[error("the role of the primary is being handed over, or is not: try again")]
+    Parked,
+    /// The role of the primary was handed over: see [`Database::handover`](crate::Database::handover).
+    #[error(
+        "this server has handed the role of the primary over and takes no writes: connect to the new primary"
+    )]
+    HandedOver,
+    /// The file that says whom the role of the primary was handed over to is damaged.
+    #[error(
+        "{file}: {problem}. It says that the role of the primary was handed over, and to whom: serve the directory with --follow; or, if no other          server has become the primary, remove the file"
+    )]
+    HandoverRecord {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
@@ -691,6 +709,7 @@ impl From<LogError> for Error {
         match error {
             LogError::NoSpace { .. } => Error::DiskFull { message: chain(&error) },
             LogError::Closed => Error::Closed,
+            LogError::Parked => Error::Parked,
             LogError::Poisoned { .. } => Error::Stopped { cause: chain(&error) },
             other => Error::log(&other),
         }

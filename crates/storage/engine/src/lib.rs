@@ -49,6 +49,7 @@ mod encryption;
 mod engine;
 mod environment;
 mod error;
+mod handover;
 mod in_doubt;
 mod inspect;
 mod lifecycle;
@@ -78,11 +79,12 @@ pub use catalog::Table;
 pub use catalog::reclaim_counters::ReclaimStatistics;
 pub use checkpoint::statistics::{CheckpointDurations, CheckpointStatistics, Trigger};
 pub use database::{
-    Database, DatabaseDirectory, DatabaseLog, Quorum, SessionLocks, Snapshot, Standby, TableInfo, Tables,
-    TransactionSetting, Transactions, TwoPhase,
+    Database, DatabaseDirectory, DatabaseLog, Handover, Quorum, SessionLocks, Snapshot, Standby, TableInfo,
+    Tables, TransactionSetting, Transactions, TwoPhase,
 };
 pub use environment::Environment;
 pub use error::{Effect, Error, TableChange};
+pub use handover::HandoverRecord;
 pub use in_doubt::InDoubtTransaction;
 pub use in_doubt::decisions::{AutomaticDecision, DECISIONS_MAX, DecisionReason};
 pub use in_doubt::policy::{FailedRule, RulesApplied};

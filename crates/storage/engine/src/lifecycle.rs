@@ -9,6 +9,7 @@ use seawall_sync::{Mutex, MutexGuard};
 use crate::error::Error;
 use crate::in_doubt::protected::Protected;
 use crate::log::engine_log::EngineLog;
+use crate::log::parking::Door;
 use crate::moved::KnownPlace;
 use crate::transaction::lock_table::LockTable;
 
@@ -54,7 +55,10 @@ impl Lifecycle {
     pub(crate) fn check_writable(&self) -> Result<(), Error> {
         self.check_open()?;
         self.check_not_stopped()?;
-        if self.log.takes_writers() { Ok(()) } else { Err(Error::ReadOnly) }
+        if !self.log.takes_writers() {
+            return Err(Error::ReadOnly);
+        }
+        if self.log.parking.door() == Door::HandedOver { Err(Error::HandedOver) } else { Ok(()) }
     }
 
     /// `Stopped` after a failed write.

@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::inspect::statistics::published::forget_earlier;
 use crate::log::engine_log::EngineLog;
 use crate::log::observer::EngineObserver;
+use crate::log::parking::Door;
 use crate::log::setup::{LogSetup, tree_options};
 use crate::options::{OpenMode, Options};
 use crate::pacing::recovery_time::RedoLength;
@@ -185,6 +186,9 @@ impl Engine {
             engine.apply_control.need_until(end);
             engine.complete_copy()?;
         }
+        if matches!(continuation, Continuation::Same) {
+            engine.take_up_handover()?;
+        }
         engine.take_up_log_holds()?;
         engine.prepare_archivers()?;
         if engine.log.received().is_some() && !engine.is_manual() {
@@ -205,8 +209,11 @@ impl Engine {
             return Ok(());
         }
         self.queue.wake_waiting();
+        self.log.parking.end();
         self.stop_background();
         let merged = match self.lifecycle.check_not_stopped() {
+            // A checkpoint may have something to say in the log, and it would be for the standby that this server becomes.
+            Ok(()) if self.log.parking.door() != Door::Open => Ok(()),
             Ok(()) if self.log.written().is_some() && self.has_changes() && self.may_merge_at_close() => {
                 match self.checkpoint(crate::checkpoint::statistics::Trigger::Close) {
                     // Rows that a checkpoint itself has written, perhaps: they are in the log.

@@ -18,6 +18,9 @@ pub enum LogError {
     /// The log was closed.
     #[error("the log is closed")]
     Closed,
+    /// The log takes no records for now: see [`Log::park`](crate::Log::park).
+    #[error("the log takes no records for now: its writer is about to be another server")]
+    Parked,
     /// There is no room for the next segment. Nothing was written and nothing is lost; try again when there is room.
     #[error("no space left for log segment {path}")]
     NoSpace {

@@ -223,7 +223,7 @@ impl Log {
     /// Waits while the buffer is full, and prepares the next segment if it was not prepared ahead.
     ///
     /// # Errors
-    /// `Poisoned`; `RecordTooLarge`; `NoSpace` or `Io` if the next segment cannot be prepared: nothing was appended and
+    /// `Poisoned`; `Parked`; `RecordTooLarge`; `NoSpace` or `Io` if the next segment cannot be prepared: nothing was appended and
     /// the same record can be appended later.
     pub fn append<R, E>(
         &self,
@@ -248,6 +248,9 @@ impl Log {
             self.check_poison()?;
             if appender.closed {
                 return Err(LogError::Closed);
+            }
+            if appender.parked {
+                return Err(LogError::Parked);
             }
             match appender.room_for(bytes) {
                 Room::Here(span) => {
@@ -291,6 +294,25 @@ impl Log {
             return Err(LogError::Closed);
         }
         Ok(in_order(self.appended()))
+    }
+
+    /// Takes no records until [`Log::unpark`]: `append` refuses with `Parked`. Where the log ends.
+    ///
+    /// # Errors
+    /// `Closed`, `Poisoned`.
+    pub fn park(&self) -> Result<Lsn, LogError> {
+        let mut appender = self.appender.lock();
+        self.check_poison()?;
+        if appender.closed {
+            return Err(LogError::Closed);
+        }
+        appender.parked = true;
+        Ok(self.appended())
+    }
+
+    /// Takes records again.
+    pub fn unpark(&self) {
+        self.appender.lock().parked = false;
     }
 
     /// Takes no more records, and makes those it has durable. When it returns, no thread writes to the log any more.

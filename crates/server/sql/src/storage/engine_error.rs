@@ -71,6 +71,15 @@ pub fn sql_error(error: &Error) -> Box<SqlError> {
             SqlState::READ_ONLY_SQL_TRANSACTION,
             "cannot execute this statement: the database is open read-only",
         ),
+        Error::HandedOver => SqlError::new(
+            SqlState::READ_ONLY_SQL_TRANSACTION,
+            "cannot execute this statement: this server has handed the role of the primary over",
+        )
+        .with_detail("The transaction has changed nothing.")
+        .with_hint("Connect to the new primary."),
+        Error::Parked => {
+            plain(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the role of the primary is being handed over")
+        }
         Error::NotReplicated { .. } => SqlError::new(
             SqlState::STATEMENT_COMPLETION_UNKNOWN,
             "canceling the wait for synchronous replication: the outcome of the transaction is unknown",

@@ -61,7 +61,7 @@ impl Engine {
     pub(crate) fn tell_log_of_load(&self, storage: TableId) -> Result<bool, Error> {
         let mut record =
             seawall_wal::BulkLoad { table: storage, time_micros: self.clock().wall_micros() }.prepare();
-        let appended = self.log()?.append(&mut record, |_| {
+        let appended = self.append(&mut record, |_| {
             let is_needed = self.loads.is_log_needed();
             if is_needed { Err(RowsNeeded) } else { Ok(()) }
         });

@@ -17,8 +17,9 @@ use seawall_tree::{
     TreeError,
 };
 use seawall_types::Lsn;
-use seawall_wal::{Log, LogError, LogReader, PageImageEntry, PageImages, Record};
+use seawall_wal::{Log, LogError, LogReader, PageImageEntry, PageImages, PreparedRecord, Record, RecordSpan};
 
+use crate::background::IDLE;
 use crate::encryption::log_cipher;
 use crate::error::chain;
 use crate::log::engine_log::EngineLog;
@@ -40,6 +41,22 @@ impl LogImages {
         let cause = || "this process does not write the log".to_owned();
         self.log.written().ok_or_else(|| ImageLogError::Closed { cause: cause() })
     }
+
+    /// Gives the record its place as soon as the log takes it. What was begun of a chunk must not fail because writers are parked.
+    fn place(
+        &self,
+        log: &Log,
+        record: &mut PreparedRecord,
+    ) -> Result<Result<(RecordSpan, ()), Infallible>, LogError> {
+        let parking = &self.log.parking;
+        loop {
+            let seen = parking.changed.read();
+            match log.append(record, |_| Ok::<_, Infallible>(())) {
+                Err(LogError::Parked) if !parking.is_over() => parking.changed.wait(seen, Some(IDLE)),
+                appended => return appended,
+            }
+        }
+    }
 }
 
 impl ImageLog for LogImages {
@@ -51,8 +68,7 @@ impl ImageLog for LogImages {
         });
         let mut record = PageImages::prepare(piece.chunk, piece.number, entries, &piece.bytes);
         let log = self.log()?;
-        let appended = log.append(&mut record, |_| Ok::<_, Infallible>(())).map_err(refused)?;
-        let Ok((span, ())) = appended;
+        let Ok((span, ())) = self.place(log, &mut record).map_err(refused)?;
         let bytes = log.geometry().payload_between(span.start, span.end);
         // Relaxed: an estimate that nothing is ordered by.
         self.appended_bytes.fetch_add(bytes, Ordering::Relaxed);

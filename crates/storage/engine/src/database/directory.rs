@@ -12,6 +12,7 @@ use crate::encryption::open_superblock;
 use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::error::Error;
+use crate::handover::HandoverRecord;
 use crate::inspect::check::{CheckSummary, Damage};
 use crate::inspect::log_overview::{self, LogOverview, RestorePointInfo};
 use crate::inspect::log_records::{self, LogRecordInfo};
@@ -100,6 +101,26 @@ impl DatabaseDirectory {
         let timeline = history.timeline(superblock.timeline);
         let mark = ReceivedMark::open(&**disk, superblock.database, timeline);
         Ok(mark.map_err(|error| Error::log(&error))?.is_some())
+    }
+
+    /// The role of the primary that this server has handed over, or was about to, if what the record says still counts: the database is on
+    /// the timeline that it names, and takes no writes (see [`Database::handover`]); or it is a standby since.
+    ///
+    /// # Errors
+    /// `HandoverRecord` if the file is damaged; as `is_followed`.
+    pub fn handover(&self) -> Result<Option<HandoverRecord>, Error> {
+        let disk = &self.environment.disk;
+        let Some(record) = HandoverRecord::read(&**disk)? else { return Ok(None) };
+        let counts = record.timeline == open_superblock(&**disk)?.1.timeline || self.is_followed()?;
+        Ok(Some(record).filter(|_| counts))
+    }
+
+    /// Forgets that record, durably. For a server that is closed, and follows another one from now on.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn forget_handover(&self) -> Result<(), Error> {
+        HandoverRecord::remove(&*self.environment.disk)
     }
 
     /// Makes the database of a server that was replaced ready to follow the server that has this history: cuts its log where that one's

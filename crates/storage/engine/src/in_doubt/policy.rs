@@ -171,6 +171,7 @@ impl<'e> Pass<'e> {
             Error::Closed
                 | Error::Stopped { .. }
                 | Error::ReadOnly
+                | Error::HandedOver
                 | Error::DiskFull { .. }
                 | Error::CheckpointFailing { .. }
         );

@@ -16,6 +16,8 @@ use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_types::Lsn;
 use seawall_wal::{Log, LogStream, LogStreamError, OpenLog, ReceivedLog};
 
+use crate::log::parking::Parking;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct EngineLog {
@@ -26,6 +28,8 @@ pub(crate) struct EngineLog {
     received: Option<ReceivedTimeline>,
     /// End of the log when the engine was opened.
     end_at_open: Lsn,
+    /// Whether those who write get in.
+    pub(crate) parking: Parking,
 }
 
 /// The log of a timeline that is or was received, and what followed it. Nothing is taken out: what was lent stays valid.
@@ -58,6 +62,7 @@ impl EngineLog {
             takes_writers: AtomicBool::new(true),
             received: None,
             end_at_open,
+            parking: Parking::default(),
         }
     }
 
@@ -69,6 +74,7 @@ impl EngineLog {
             takes_writers: AtomicBool::new(false),
             received: Some(ReceivedTimeline::of(log)),
             end_at_open,
+            parking: Parking::default(),
         }
     }
 
@@ -79,6 +85,7 @@ impl EngineLog {
             takes_writers: AtomicBool::new(false),
             received: None,
             end_at_open: end,
+            parking: Parking::default(),
         }
     }
 

@@ -67,7 +67,10 @@ impl Engine {
                 background.log_work.wait(seen, Some(IDLE));
                 Ok(())
             };
-            if let Err(error) = kept {
+            if let Err(Error::Parked) = kept {
+                // There is nothing to be flushed, and somebody else's log may be next.
+                background.log_work.wait(seen, Some(IDLE));
+            } else if let Err(error) = kept {
                 if self.lifecycle.check_writable().is_err() {
                     return;
                 }

@@ -148,7 +148,7 @@ impl Engine {
             });
         }
         let mut record = RestorePoint { name, time_micros: self.clock().wall_micros() }.prepare();
-        let appended = self.log()?.append(&mut record, |_| Ok::<_, std::convert::Infallible>(()));
+        let appended = self.append(&mut record, |_| Ok::<_, std::convert::Infallible>(()));
         let Ok((span, ())) = appended?;
         self.log()?.flush_until(span.end)?;
         Ok(span.end)

@@ -250,6 +250,7 @@ impl Engine {
             Refused::Conflict | Refused::Overtaken => Err(Error::Conflict { what: CHANGED_READS }),
             Refused::Cancelled => Err(self.snapshot_cancelled(request.snapshot)),
             Refused::QueueFull => self.wait_for_queue(request.patience.cancel),
+            Refused::Failed(Error::Parked) => self.wait_for_log(request.patience.cancel),
             Refused::Failed(error) => Err(error),
         }
     }

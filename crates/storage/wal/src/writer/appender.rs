@@ -30,6 +30,8 @@ pub(crate) struct Appender {
     pub(crate) record_bytes: u64,
     /// Nothing more is appended.
     pub(crate) closed: bool,
+    /// Nothing is appended for now.
+    pub(crate) parked: bool,
 }
 
 /// Whether a record can be placed now.
@@ -68,6 +70,7 @@ impl Appender {
             records: 0,
             record_bytes: 0,
             closed: false,
+            parked: false,
         }
     }
 

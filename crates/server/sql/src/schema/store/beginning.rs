@@ -49,6 +49,10 @@ impl SchemaStore {
             quorum.keep_mark();
             return Ok(());
         }
+        if session.handover().is_handed_over() {
+            // Nothing is written before it is known who is the primary.
+            return Ok(());
+        }
         match quorum.newest_waiting() {
             // The next open removes what was discarded: what standbys lack may be the use of it.
             Some(newest) => self.note_change(newest),
