@@ -67,7 +67,11 @@ pub(super) fn mark_assignments(tokens: &[Token], result: &mut Vec<Token>) -> Opt
     if !set.kind.is_word("set") || result.is_empty() {
         return None;
     }
-    let is_element = |item: &[Token]| matches!(item, [name, next, ..] if is_name(name) && begins_part(next));
+    // `ALTER ROLE r SET a.b = 1` is about a setting.
+    let is_of_setting =
+        result.first().is_some_and(|first| first.kind.is_word("alter") || first.kind.is_word("create"));
+    let is_part = |token: &Token| begins_part(token) && !(is_of_setting && token.kind.is_character('.'));
+    let is_element = |item: &[Token]| matches!(item, [name, next, ..] if is_name(name) && is_part(next));
     let mut items = Vec::new();
     let mut rest = list;
     loop {
