@@ -74,7 +74,7 @@ fn extreme_leaves_a_series_of_every_cell() {
     let text = std::fs::read_to_string(series.join(name)).unwrap();
     assert!(text.starts_with("second,rows_per_second\n0.0,"), "{text}");
     assert_eq!((text.lines().count() - 1).to_string(), figure(&lines[0], "intervals").to_string());
-    assert_eq!(series.join("extreme-batches-of-100-async-2-threads.png").exists(), cfg!(feature = "plot"));
+    assert_eq!(series.join("extreme-batches-of-100-async-2-threads.svg").exists(), cfg!(feature = "plot"));
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub(crate) enum Test {
         /// Memory for memtables and cache, half each
         #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
         memory_mib: u64,
-        /// Where throughput goes, each 100 ms: a CSV file for each cell and, in a program with feature `plot`, a PNG
+        /// Where throughput goes, each 100 ms: a CSV file for each cell and, in a program with feature `plot`, an SVG
         #[arg(long, default_value = "target/bench-series")]
         series: PathBuf,
     },
@@ -80,7 +80,7 @@ pub(crate) enum Test {
         series: Vec<PathBuf>,
         /// The picture
         #[arg(long)]
-        png: PathBuf,
+        picture: PathBuf,
     },
 }
 

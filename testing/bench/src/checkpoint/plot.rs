@@ -1,80 +1,121 @@
-//! Throughput over time as a picture: a panel for each series, one below the other, all on one scale.
+//! Throughput over time as an SVG picture: a panel for each series, one below the other, all on one scale.
 //!
 //! ```text
-//!   name of the series                     a column of pixels for each moment: from the least to the most of the
-//!   |  ..,|   .  ,.                        intervals in it, and of the one before, in a light colour, and their mean
-//!   |''    ''' ''  ''                      in a dark one; so that one bad interval among a hundred can be seen
-//!   +-----------------  seconds            red below: intervals in which nothing completed
+//!   name of the series                     an area from the least to the most of the intervals of each moment, so
+//!   |  ..,|   .  ,.                        that one bad interval among a hundred can be seen; a line for their mean
+//!   |''    ''' ''  ''
+//!   +-----------------  seconds            red dots below: intervals in which nothing completed
 //! ```
-//! Drawn pixel by pixel, with a font of its own: what a plotting library needs (fonts of the system, a dozen crates) is
-//! more than what it would save here.
 
-mod font;
-
-use std::fs::File;
-use std::io::BufWriter;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
 
 use super::series;
 use super::timeline::INTERVAL;
 use crate::error::{BenchError, file_error};
 use crate::report::number;
 
-const WIDTH: usize = 1200;
-const PANEL_HEIGHT: usize = 320;
-const LEFT: usize = 110;
-const RIGHT: usize = 40;
-const TOP: usize = 36;
-const BOTTOM: usize = 44;
-const TEXT_SCALE: usize = 2;
+const WIDTH: u32 = 1200;
+const PANEL_HEIGHT: u32 = 320;
+/// Moments of a panel: about as many as a screen shows apart.
+const MOMENTS: usize = 1000;
 
-type Colour = [u8; 3];
-const WHITE: Colour = [255, 255, 255];
-const BLACK: Colour = [32, 32, 32];
-const GRID: Colour = [222, 222, 222];
-const LIGHT: Colour = [158, 196, 232];
-const DARK: Colour = [24, 84, 144];
-const RED: Colour = [200, 40, 40];
+const LIGHT: RGBColor = RGBColor(158, 196, 232);
+const DARK: RGBColor = RGBColor(24, 84, 144);
+const STOPPED: RGBColor = RGBColor(200, 40, 40);
+
+type Panels<'p> = DrawingArea<SVGBackend<'p>, Shift>;
 
 /// Reads the series and writes the picture.
-pub(super) fn plot(paths: &[PathBuf], png: &Path) -> Result<(), BenchError> {
-    let mut panels = Vec::new();
-    for path in paths {
+pub(super) fn plot(paths: &[PathBuf], picture: &Path) -> Result<(), BenchError> {
+    let read = |path: &PathBuf| -> Result<Panel, BenchError> {
         let name = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
-        panels.push(Panel { name, values: series::read(path)? });
-    }
-    draw(&panels).write(png)
+        Ok(Panel { name, rows: series::read(path)? })
+    };
+    let panels = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut svg = String::new();
+    draw(&panels, &mut svg)
+        .map_err(|error| file_error("draw", picture)(std::io::Error::other(error.to_string())))?;
+    std::fs::write(picture, svg).map_err(file_error("write", picture))
 }
 
 struct Panel {
     name: String,
-    values: Vec<f64>,
+    /// Rows a second of each interval.
+    rows: Vec<f64>,
 }
 
-/// Pixels, three bytes each, row by row.
-struct Picture {
-    height: usize,
-    bytes: Vec<u8>,
+/// The intervals that one moment of the picture stands for.
+struct Moment {
+    second: f64,
+    least: f64,
+    mean: f64,
+    most: f64,
 }
 
-fn draw(panels: &[Panel]) -> Picture {
-    let mut picture = Picture::new(panels.len().max(1) * PANEL_HEIGHT);
-    let values = || panels.iter().flat_map(|panel| &panel.values);
+fn draw(panels: &[Panel], svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+    let count = u32::try_from(panels.len().max(1))?;
+    let area = SVGBackend::with_string(svg, (WIDTH, count * PANEL_HEIGHT)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let rows = || panels.iter().flat_map(|panel| &panel.rows);
     // A burst at the beginning, while memory is empty, must not flatten all the rest.
-    let scale = Scale {
-        rows_max: round_up(nearly_all(values().copied().collect())),
-        intervals: panels.iter().map(|panel| panel.values.len()).max().unwrap_or(0).max(1),
-    };
-    for (index, panel) in panels.iter().enumerate() {
-        picture.panel(index * PANEL_HEIGHT, panel, &scale);
+    let most = nearly_all(rows().copied().collect());
+    let intervals = panels.iter().map(|panel| panel.rows.len()).max().unwrap_or(0).max(1);
+    for (panel, part) in panels.iter().zip(area.split_evenly((panels.len().max(1), 1))) {
+        draw_panel(panel, &part, 0.0..second_of(intervals), 0.0..most.max(1.0))?;
     }
-    picture
+    area.present()?;
+    Ok(())
 }
 
-/// What is common to all panels.
-struct Scale {
-    rows_max: f64,
-    intervals: usize,
+fn draw_panel(
+    panel: &Panel,
+    area: &Panels<'_>,
+    seconds: Range<f64>,
+    rows: Range<f64>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let caption = format!("{}: rows/s each {} ms", panel.name, INTERVAL.as_millis());
+    let mut chart = ChartBuilder::on(area)
+        .caption(caption, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(28)
+        .y_label_area_size(90)
+        .build_cartesian_2d(seconds, rows.clone())?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_label_formatter(&|second| format!("{second:.0} s"))
+        .y_label_formatter(&|rows| number(*rows))
+        .draw()?;
+    let moments = moments(&panel.rows);
+    let most = moments.iter().map(|moment| (moment.second, moment.most.min(rows.end)));
+    let least = moments.iter().rev().map(|moment| (moment.second, moment.least.min(rows.end)));
+    chart.draw_series([Polygon::new(most.chain(least).collect::<Vec<_>>(), LIGHT.filled())])?;
+    let mean = moments.iter().map(|moment| (moment.second, moment.mean.min(rows.end)));
+    chart.draw_series([PathElement::new(mean.collect::<Vec<_>>(), DARK)])?;
+    // Nothing at all is what this picture is for.
+    let stopped = panel.rows.iter().enumerate().filter(|(_, rows)| **rows <= 0.0);
+    chart.draw_series(stopped.map(|(at, _)| Circle::new((second_of(at), 0.0), 3, STOPPED.filled())))?;
+    Ok(())
+}
+
+fn second_of(interval: usize) -> f64 {
+    interval as f64 * INTERVAL.as_secs_f64()
+}
+
+/// As many moments as can be told apart, each of as many intervals as it takes.
+fn moments(rows: &[f64]) -> Vec<Moment> {
+    let each = rows.len().div_ceil(MOMENTS).max(1);
+    let moment = |(index, rows): (usize, &[f64])| Moment {
+        second: second_of(index * each),
+        least: rows.iter().copied().fold(f64::INFINITY, f64::min),
+        mean: rows.iter().sum::<f64>() / rows.len() as f64,
+        most: rows.iter().copied().fold(0.0, f64::max),
+    };
+    rows.chunks(each).enumerate().map(moment).collect()
 }
 
 /// What 99 of 100 values do not exceed; higher ones are cut off at the top.
@@ -83,148 +124,33 @@ fn nearly_all(mut values: Vec<f64>) -> f64 {
     values.get(values.len().saturating_sub(1) * 99 / 100).copied().unwrap_or(1.0)
 }
 
-/// The next of 1, 2, 2.5, 5 or 10 times a power of ten.
-fn round_up(value: f64) -> f64 {
-    let power = 10_f64.powf(value.max(1.0).log10().floor());
-    let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
-    steps.into_iter().map(|step| step * power).find(|rounded| *rounded >= value).unwrap_or(value)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to the pixels of a panel"
-)]
-fn pixels(share: f64, length: usize) -> usize {
-    (share.clamp(0.0, 1.0) * length as f64).round() as usize
-}
-
-impl Picture {
-    fn new(height: usize) -> Picture {
-        Picture { height, bytes: WHITE.repeat(WIDTH * height) }
-    }
-
-    fn dot(&mut self, x: usize, y: usize, colour: Colour) {
-        if x < WIDTH && y < self.height {
-            let at = (y * WIDTH + x) * colour.len();
-            self.bytes[at..at + colour.len()].copy_from_slice(&colour);
-        }
-    }
-
-    fn vertical(&mut self, x: usize, from: usize, to: usize, colour: Colour) {
-        (from.min(to)..=from.max(to)).for_each(|y| self.dot(x, y, colour));
-    }
-
-    fn horizontal(&mut self, y: usize, colour: Colour) {
-        (LEFT..WIDTH - RIGHT).for_each(|x| self.dot(x, y, colour));
-    }
-
-    fn panel(&mut self, top: usize, panel: &Panel, scale: &Scale) {
-        let (ceiling, floor) = (top + TOP, top + PANEL_HEIGHT - BOTTOM);
-        let y_of = |rows: f64| floor - pixels(rows / scale.rows_max, floor - ceiling);
-        for quarter in 0..=4 {
-            let rows = scale.rows_max * f64::from(quarter) / 4.0;
-            self.horizontal(y_of(rows), if quarter == 0 { BLACK } else { GRID });
-            let label = number(rows);
-            self.text_ending(LEFT - 8, y_of(rows).saturating_sub(font::HEIGHT), &label);
-        }
-        self.times(floor, scale);
-        self.text(LEFT, top + 10, &format!("{}: rows/s each {} ms", panel.name, INTERVAL.as_millis()));
-        self.values(panel, scale, y_of);
-        self.vertical(LEFT, ceiling, floor, BLACK);
-    }
-
-    fn times(&mut self, floor: usize, scale: &Scale) {
-        let seconds = scale.intervals as f64 * INTERVAL.as_secs_f64();
-        let step = round_up(seconds / 12.0).max(1.0);
-        let mut second = 0.0;
-        while second <= seconds {
-            let x = LEFT + pixels(second / seconds, WIDTH - LEFT - RIGHT);
-            self.vertical(x, floor, floor + 5, BLACK);
-            let label = format!("{second:.0} s");
-            self.text_ending(x + font::width(&label) * TEXT_SCALE / 2, floor + 12, &label);
-            second += step;
-        }
-    }
-
-    fn values(&mut self, panel: &Panel, scale: &Scale, y_of: impl Fn(f64) -> usize) {
-        let columns = WIDTH - LEFT - RIGHT;
-        for column in 0..columns {
-            let from = column * scale.intervals / columns;
-            // At least one: a short series has several columns for each interval.
-            let to = ((column + 1) * scale.intervals / columns).max(from + 1).min(panel.values.len());
-            let Some(values) = panel.values.get(from..to).filter(|values| !values.is_empty()) else {
-                continue;
-            };
-            // With the one before, so that a column joins the one to its left.
-            let joined = &panel.values[from.saturating_sub(1)..to];
-            let least = joined.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = joined.iter().copied().fold(0.0, f64::max);
-            let x = LEFT + column;
-            self.vertical(x, y_of(least), y_of(most), LIGHT);
-            let y = y_of(values.iter().sum::<f64>() / values.len() as f64);
-            self.vertical(x, y, y + 1, DARK);
-            if values.iter().any(|rows| *rows <= 0.0) {
-                // Nothing at all is what this picture is for.
-                self.vertical(x, y_of(0.0), y_of(0.0) + 6, RED);
-            }
-        }
-    }
-
-    fn text_ending(&mut self, right: usize, y: usize, text: &str) {
-        self.text(right.saturating_sub(font::width(text) * TEXT_SCALE), y, text);
-    }
-
-    fn text(&mut self, left: usize, y: usize, text: &str) {
-        for (x_in_text, y_in_text) in font::dots(text) {
-            for down in 0..TEXT_SCALE {
-                for right in 0..TEXT_SCALE {
-                    self.dot(left + x_in_text * TEXT_SCALE + right, y + y_in_text * TEXT_SCALE + down, BLACK);
-                }
-            }
-        }
-    }
-
-    fn write(&self, path: &Path) -> Result<(), BenchError> {
-        #[expect(clippy::disallowed_methods, reason = "a picture of the benchmark, not a file of an engine")]
-        let file = File::create(path).map_err(file_error("create", path))?;
-        let size = |length: usize| u32::try_from(length).expect("a picture of a few panels");
-        let mut encoder = png::Encoder::new(BufWriter::new(file), size(WIDTH), size(self.height));
-        encoder.set_color(png::ColorType::Rgb);
-        encoder.set_depth(png::BitDepth::Eight);
-        let failed = |error: png::EncodingError| file_error("write", path)(std::io::Error::other(error));
-        let mut writer = encoder.write_header().map_err(failed)?;
-        writer.write_image_data(&self.bytes).map_err(failed)?;
-        writer.finish().map_err(failed)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn scales_end_on_round_numbers() {
-        assert_eq!([1.0, 3.0, 9.9, 101.0, 240_000.0].map(round_up), [1.0, 5.0, 10.0, 200.0, 250_000.0]);
+    fn a_bad_interval_among_many_can_be_seen() {
+        let mut rows = vec![10.0; 6000];
+        rows[3001] = 1.0;
+        let moments = moments(&rows);
+        assert_eq!(moments.len(), MOMENTS);
+        assert!(moments.iter().any(|moment| moment.least < 2.0 && moment.most > 9.0 && moment.mean > 8.0));
+        assert!((nearly_all(vec![1.0, 2.0, 900.0]) - 2.0).abs() < f64::EPSILON);
     }
 
     #[test]
-    fn a_stop_is_red_and_the_picture_can_be_read() {
+    fn a_stop_is_red_and_series_are_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("series.csv");
         let mut operations = vec![10; 600];
         operations[300] = 0;
         series::write(&path, &operations, 100).unwrap();
-        let png = directory.path().join("plot.png");
-        plot(&[path.clone(), path], &png).unwrap();
-        let mut reader =
-            png::Decoder::new(std::io::Cursor::new(std::fs::read(&png).unwrap())).read_info().unwrap();
-        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
-        reader.next_frame(&mut bytes).unwrap();
-        assert_eq!(bytes.len(), WIDTH * 2 * PANEL_HEIGHT * 3);
-        let red = bytes.chunks(3).filter(|pixel| **pixel == RED).count();
-        assert!((7..=60).contains(&red), "{red} red pixels: one or two columns of each panel");
-        assert!(bytes.chunks(3).any(|pixel| *pixel == DARK));
-        assert!(plot(&[directory.path().join("absent.csv")], &png).is_err());
+        let picture = directory.path().join("plot.svg");
+        plot(&[path.clone(), path], &picture).unwrap();
+        let svg = std::fs::read_to_string(&picture).unwrap();
+        assert_eq!(svg.matches("series: rows/s each").count(), 2, "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 2, "{svg}");
+        assert!(svg.trim_end().ends_with("</svg>"), "{svg}");
+        assert!(plot(&[directory.path().join("absent.csv")], &picture).is_err());
     }
 }

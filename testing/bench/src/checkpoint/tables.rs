@@ -146,9 +146,9 @@ fn draw(directory: &Path, tables: &[Table]) -> Result<(), BenchError> {
         };
         let paths: Vec<PathBuf> = medians.iter().map(path).collect();
         if let Some(first) = medians.first() {
-            let png = directory.join(format!("extreme-{}.png", file_words(&first.load)));
-            super::plot::plot(&paths, &png)?;
-            eprintln!("{}", png.display());
+            let picture = directory.join(format!("extreme-{}.svg", file_words(&first.load)));
+            super::plot::plot(&paths, &picture)?;
+            eprintln!("{}", picture.display());
         }
     }
     Ok(())
@@ -163,7 +163,7 @@ fn draw(directory: &Path, _tables: &[Table]) -> Result<(), BenchError> {
 #[cfg(feature = "plot")]
 fn redraw(test: &Test) -> Result<usize, BenchError> {
     match test {
-        Test::Plot { series, png } => super::plot::plot(series, png).map(|()| 0),
+        Test::Plot { series, picture } => super::plot::plot(series, picture).map(|()| 0),
         planned => unreachable!("{planned:?} has a plan"),
     }
 }
