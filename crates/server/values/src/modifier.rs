@@ -42,6 +42,9 @@ pub fn apply(of: Oid, modifier: i32, value: Datum, cast: Cast) -> SqlResult<Datu
     match (of, value) {
         (oid::VARCHAR, Datum::Text(text)) => varchar(text, modifier, cast).map(Datum::Text),
         (oid::BPCHAR, Datum::Text(text)) => character(text, modifier, cast).map(Datum::Text),
+        (oid::NUMERIC, Datum::Numeric(value)) if numeric::fits(&value, precision_and_scale(modifier)) => {
+            Ok(Datum::Numeric(value))
+        }
         (oid::NUMERIC, Datum::Numeric(value)) => {
             number(&value, modifier).map(|value| Datum::Numeric(Arc::new(value)))
         }
@@ -122,11 +125,11 @@ fn number(value: &Numeric, modifier: i32) -> SqlResult<Numeric> {
     let overflow = |detail: String| {
         SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow").with_detail(detail)
     };
-    let field = format_args!("A field with precision {precision}, scale {scale}").to_string();
+    let field = || format!("A field with precision {precision}, scale {scale}");
     match value {
         Numeric::NotANumber => return Ok(Numeric::NotANumber),
         Numeric::PositiveInfinity | Numeric::NegativeInfinity => {
-            return Err(overflow(format!("{field} cannot hold an infinite value.")));
+            return Err(overflow(format!("{} cannot hold an infinite value.", field())));
         }
         Numeric::Finite { .. } => {}
     }
@@ -140,7 +143,7 @@ fn number(value: &Numeric, modifier: i32) -> SqlResult<Numeric> {
         return Ok(rounded);
     }
     let limit = if whole_digits == 0 { "1".to_owned() } else { format!("10^{whole_digits}") };
-    Err(overflow(format!("{field} must round to an absolute value less than {limit}.")))
+    Err(overflow(format!("{} must round to an absolute value less than {limit}.", field())))
 }
 
 fn resized(bits: &[u8], length: u32) -> Datum {

@@ -68,6 +68,14 @@ pub(crate) fn digit_count(magnitude: &BigUint) -> u64 {
     count
 }
 
+/// Whether a short number has so many digits at most, and already this scale. `false` says nothing.
+pub(crate) fn fits(value: &Numeric, (precision, scale): (i32, i32)) -> bool {
+    let Numeric::Finite { digits, scale: shown } = value else { return false };
+    let limit = u32::try_from(precision).ok().and_then(|precision| 10_u64.checked_pow(precision));
+    i32::try_from(*shown) == Ok(scale)
+        && limit.zip(digits.to_i64()).is_some_and(|(limit, digits)| digits.unsigned_abs() < limit)
+}
+
 /// Divides and rounds half away from zero.
 fn divide_rounded(dividend: &BigInt, divisor: &BigInt) -> BigInt {
     let (quotient, remainder) = dividend.div_rem(divisor);

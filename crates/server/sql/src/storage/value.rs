@@ -161,6 +161,14 @@ fn write_framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> SqlResult
 fn write_numeric(value: &Numeric, out: &mut Vec<u8>) {
     match value {
         Numeric::Finite { digits, scale } => {
+            if let (Ok(short), Ok(scale @ 0..=127)) = (i64::try_from(digits), u8::try_from(*scale)) {
+                let bytes = short.to_le_bytes();
+                let kept = signed_bytes(&bytes);
+                write_length(2 + kept.len(), out);
+                out.extend_from_slice(&[0, scale]);
+                out.extend_from_slice(kept);
+                return;
+            }
             let digits = digits.to_signed_bytes_le();
             let mut head = vec![0];
             write_length(usize::try_from(*scale).unwrap_or(usize::MAX), &mut head);
@@ -172,6 +180,17 @@ fn write_numeric(value: &Numeric, out: &mut Vec<u8>) {
         Numeric::NegativeInfinity => write_bytes(&[2], out),
         Numeric::NotANumber => write_bytes(&[3], out),
     }
+}
+
+/// The fewest bytes that say the same number, of a number in the complement of two.
+fn signed_bytes(bytes: &[u8; 8]) -> &[u8] {
+    let mut kept = bytes.as_slice();
+    while let [.., before, last] = kept
+        && (*last == 0 && *before < 0x80 || *last == 0xFF && *before >= 0x80)
+    {
+        kept = &kept[..kept.len() - 1];
+    }
+    kept
 }
 
 fn write_jsonb(value: &Jsonb, depth: usize, out: &mut Vec<u8>) -> SqlResult<()> {
@@ -488,5 +507,22 @@ impl<'a> ValueReader<'a> {
         let types = (0..count).map(|_| Ok(u32::from_le_bytes(self.array()?))).collect::<SqlResult<_>>()?;
         let values = (0..count).map(|_| self.tagged(depth + 1)).collect::<SqlResult<_>>()?;
         Ok(Record { types, names: None, values })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn short_integers_are_written_as_long_ones_are(number: i64, shift in 0_u32..64) {
+            for number in [number >> shift, -(number >> shift).saturating_abs(), 0, -1, 127, 128, -128, -129, i64::MIN] {
+                let written = signed_bytes(&number.to_le_bytes()).to_vec();
+                prop_assert_eq!(written, BigInt::from(number).to_signed_bytes_le());
+            }
+        }
     }
 }

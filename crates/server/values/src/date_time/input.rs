@@ -13,6 +13,7 @@ use crate::error::{SqlError, SqlResult, SqlState};
 use crate::settings::Settings;
 
 pub(super) mod numbers;
+mod plain;
 mod reading;
 
 use reading::{Moment, Reading, Wanted};
@@ -71,6 +72,16 @@ fn type_out_of_range(what: &str, text: &str) -> Box<SqlError> {
 }
 
 fn read(text: &str, wanted: Wanted, settings: &Settings) -> Result<Moment, Wrong> {
+    if wanted == Wanted::Timestamp
+        && let Some(fields) = plain::moment(text.as_bytes())
+    {
+        let east = zone::offset_of_fields(&fields, settings.time_zone).east;
+        return Ok(Moment::Fields(fields, east));
+    }
+    read_by_tokens(text, wanted, settings)
+}
+
+fn read_by_tokens(text: &str, wanted: Wanted, settings: &Settings) -> Result<Moment, Wrong> {
     let tokens = cut(text, BYTES_MAX).ok_or(Wrong::Form)?;
     Reading::new(wanted, settings).read(&tokens)
 }
@@ -80,6 +91,9 @@ fn read(text: &str, wanted: Wanted, settings: &Settings) -> Result<Moment, Wrong
 /// # Errors
 /// `22007` and `22008`; `22023` for a zone that does not exist.
 pub fn date_input(text: &str, settings: &Settings) -> SqlResult<i32> {
+    if let Some(date) = plain::moment(text.as_bytes()).and_then(|fields| fields.date()) {
+        return Ok(date);
+    }
     match read(text, Wanted::Timestamp, settings).map_err(|wrong| wrong.error(text, "date"))? {
         Moment::Fields(fields, _) => fields.date().ok_or_else(|| type_out_of_range("date", text)),
         Moment::Epoch => Ok(date_of(UNIX_EPOCH)),
@@ -149,5 +163,31 @@ pub fn timestamptz_input(text: &str, settings: &Settings) -> SqlResult<i64> {
         Moment::Epoch => Ok(UNIX_EPOCH),
         Moment::Infinity => Ok(TIMESTAMP_INFINITY),
         Moment::MinusInfinity => Ok(TIMESTAMP_MINUS_INFINITY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::settings::{DateOrder, TimeZone};
+
+    proptest! {
+        /// What is plain means what its tokens mean, in whatever order dates are written.
+        #[test]
+        fn plain_texts_mean_what_tokens_mean(
+            year in "[0-9]{4}|2024",
+            rest in "-(0[1-9]|1[0-9])-[0-3][0-9]",
+            time in prop::option::of("[ t][0-2][0-9]:[0-6][0-9]:[0-6][0-9]([.][0-9]{0,7})?"),
+            order in prop::sample::select(vec![DateOrder::YearMonthDay, DateOrder::DayMonthYear, DateOrder::MonthDayYear]),
+        ) {
+            let text = format!("{year}{rest}{}", time.unwrap_or_default());
+            let zone = TimeZone::Named(chrono_tz::Europe::Berlin);
+            let settings = Settings { date_order: order, time_zone: zone, ..Settings::default() };
+            let by_tokens = read_by_tokens(&text, Wanted::Timestamp, &settings);
+            let read = read(&text, Wanted::Timestamp, &settings);
+            prop_assert_eq!(format!("{read:?}"), format!("{by_tokens:?}"), "{}", text);
+        }
     }
 }

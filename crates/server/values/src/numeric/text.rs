@@ -15,6 +15,9 @@ impl FromStr for Numeric {
     fn from_str(text: &str) -> SqlResult<Numeric> {
         let trimmed =
             text.trim_matches(|character: char| character.is_ascii_whitespace() || character == '\x0b');
+        if let Some(value) = short(trimmed.as_bytes()) {
+            return Ok(value);
+        }
         let invalid = || {
             let message = format!("invalid input syntax for type numeric: \"{text}\"");
             SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
@@ -24,6 +27,31 @@ impl FromStr for Numeric {
             None => finite(trimmed, &invalid),
         }
     }
+}
+
+/// A number of few digits, with a sign and a point at most: what most are.
+fn short(text: &[u8]) -> Option<Numeric> {
+    const DIGITS_MAX: usize = 18;
+    let (is_negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let point = digits.iter().position(|byte| *byte == b'.');
+    let count = digits.len() - usize::from(point.is_some());
+    if count == 0 || count > DIGITS_MAX {
+        return None;
+    }
+    let mut value = 0_i64;
+    for (at, byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => value = value * 10 + i64::from(byte - b'0'),
+            _ if Some(at) == point => {}
+            _ => return None,
+        }
+    }
+    let scale = u32::try_from(point.map_or(0, |point| digits.len() - point - 1)).ok()?;
+    Some(Numeric::Finite { digits: BigInt::from(if is_negative { -value } else { value }), scale })
 }
 
 fn special(text: &str) -> Option<Numeric> {
@@ -122,6 +150,26 @@ impl fmt::Display for Numeric {
         match text.len().checked_sub(scale) {
             Some(whole) if whole > 0 => write!(formatter, "{}.{}", &text[..whole], &text[whole..]),
             _ => write!(formatter, "0.{text:0>scale$}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// A short text is the number that any text with these digits is.
+        #[test]
+        fn short_numbers_are_those_that_long_ones_are(text in "[-+]?[0-9]{0,19}[.]?[0-9]{0,4}") {
+            let read = finite(&text, &|| SqlError::internal("no number"));
+            if let Some(value) = short(text.as_bytes()) {
+                prop_assert_eq!(read.ok().map(|value| value.to_string()), Some(value.to_string()));
+            } else {
+                prop_assert!(read.is_err() || text.bytes().filter(u8::is_ascii_digit).count() > 18);
+            }
         }
     }
 }
