@@ -13,6 +13,7 @@ pub(crate) mod admission;
 pub(crate) mod commit;
 pub(crate) mod commit_queue;
 pub(crate) mod commit_request;
+pub(crate) mod insert;
 pub(crate) mod lock;
 pub(crate) mod lock_graph;
 pub(crate) mod lock_mode;

@@ -177,6 +177,11 @@ fn a_transaction_reads_what_it_has_logged_and_returns_to_its_savepoints() {
                         })
                         .unwrap();
                 }
+                2 => {
+                    let existing = transaction.insert(&table, &key, value(step), LockWait::NoWait).unwrap();
+                    assert_eq!(existing.as_ref(), model.get(&key), "seed {seed}, step {step}");
+                    model.entry(key).or_insert_with(|| value(step).to_vec());
+                }
                 _ => {
                     transaction.put(&table, &key, value(step)).unwrap();
                     model.insert(key, value(step).to_vec());
@@ -251,12 +256,20 @@ fn a_table_that_was_there_before_takes_any_number_of_rows_too() {
                 }
             }
             let key = key_of(&mut random);
-            if random.index(5) == 0 {
-                transaction.delete(&table, &key).unwrap();
-                model.remove(&key);
-            } else {
-                transaction.put(&table, &key, value(step)).unwrap();
-                model.insert(key, value(step).to_vec());
+            match random.index(5) {
+                0 => {
+                    transaction.delete(&table, &key).unwrap();
+                    model.remove(&key);
+                }
+                1 => {
+                    let existing = transaction.insert(&table, &key, value(step), LockWait::NoWait).unwrap();
+                    assert_eq!(existing.as_ref(), model.get(&key), "seed {seed}, step {step}");
+                    model.entry(key).or_insert_with(|| value(step).to_vec());
+                }
+                _ => {
+                    transaction.put(&table, &key, value(step)).unwrap();
+                    model.insert(key, value(step).to_vec());
+                }
             }
             match random.index(2_000) {
                 0 if saved.is_empty() => saved.push((transaction.savepoint(), model.clone())),

@@ -3,6 +3,8 @@
 use rustc_hash::FxHashMap;
 use seawall_types::{Lsn, TableId};
 
+use crate::row_key;
+
 /// What a transaction has logged in parts.
 #[derive(Debug, Default)]
 pub(crate) struct LoggedParts {
@@ -13,11 +15,25 @@ pub(crate) struct LoggedParts {
     /// The snapshot of the first scan of each storage that was scanned before any of it was logged: what is logged later must
     /// not come into its sight.
     pub(super) scanned: FxHashMap<TableId, Lsn>,
+    /// The greatest row key that was written to each storage that was empty when a row was first inserted into it.
+    pub(super) greatest: FxHashMap<TableId, Vec<u8>>,
     /// Memory of the rows in the write set that a next part may take, about.
     pub(super) unlogged_bytes: u64,
 }
 
 impl LoggedParts {
+    /// A row is written to the storage that its key names.
+    pub(super) fn note_written(&mut self, row_key: &[u8]) {
+        if !self.greatest.is_empty()
+            && let Some(storage) = row_key::table_of(row_key)
+            && let Some(greatest) = self.greatest.get_mut(&storage)
+            && row_key > greatest.as_slice()
+        {
+            greatest.clear();
+            greatest.extend_from_slice(row_key);
+        }
+    }
+
     /// Whether rows of the storage are in the log.
     pub(crate) fn has(&self, storage: TableId) -> bool {
         !self.storages.is_empty() && self.storages.contains_key(&storage)

@@ -50,6 +50,7 @@ impl Transaction {
             self.writes.write(row_key, value);
             return Ok(());
         }
+        self.parts.note_written(row_key);
         let since = self.savepoints.innermost();
         match self.touched.is_defined_since(table.object.id, since) {
             true => self.writes.write_for_good(row_key, value),

@@ -118,7 +118,7 @@ impl Transaction {
     }
 
     /// Locks the row, unless a version of it is newer than the snapshot; the storage of its table.
-    fn lock_key(
+    pub(super) fn lock_key(
         &mut self,
         table: &Table,
         key: &[u8],
@@ -428,7 +428,7 @@ impl Transaction {
         }
     }
 
-    fn raise_snapshot_floor(&mut self, stamp: Lsn) {
+    pub(super) fn raise_snapshot_floor(&mut self, stamp: Lsn) {
         self.snapshot_floor = self.snapshot_floor.max(stamp);
     }
 }

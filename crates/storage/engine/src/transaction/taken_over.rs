@@ -36,6 +36,13 @@ impl Transaction {
         self.memory_bytes() + 2 * part_bytes(memory) > memory.transaction_bytes
     }
 
+    /// Whether [`Transaction::take_over_table`] would move the rows of a table that others know, and no prepared transaction uses the table:
+    /// with one, the commit would be refused. Who has locked the table knows that none comes later.
+    pub fn may_take_over(&self, table: &Table) -> bool {
+        let sees_newest = self.options.isolation == Isolation::ReadCommitted && self.snapshot.is_none();
+        sees_newest && !self.is_own(table) && table.object.is_free()
+    }
+
     /// Makes room for any number of rows in a table, at the cost of writing all its rows again: they are copied to where only this
     /// transaction looks, and from now on it writes there. Does nothing if they are there already. Under `Snapshot` and
     /// `Serializable` only tables that the transaction has itself created or truncated can be taken over.
@@ -66,6 +73,7 @@ impl Transaction {
         let from = self.storage_for_write(table)?;
         self.truncate_table(&name)?;
         let to = self.storage_for_write(table)?;
+        self.parts.greatest.insert(to, Vec::new());
         match self.parts.taken_over.get(&from).copied() {
             Some(first) => self.parts.taken_over.insert(to, TakenOver { left: from, ..first }),
             None if is_own => None,
