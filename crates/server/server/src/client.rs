@@ -17,6 +17,8 @@ use crate::transport::{Filled, Transport};
 
 /// Output beyond this is sent before more is made.
 const FLUSH_BYTES: usize = 32 << 10;
+/// Data of several messages that a statement is given together.
+const COPIED_AT_ONCE: usize = 64 << 10;
 /// Between two looks whether the connection is to end.
 const SLICE: Duration = Duration::from_millis(100);
 
@@ -81,6 +83,18 @@ impl<'c> Client<'c> {
     fn unexpected(&mut self, kind: u8) -> Box<SqlError> {
         self.is_out_of_step = true;
         violation(format!("unexpected message type 0x{kind:02X} during COPY from stdin"))
+    }
+
+    /// Adds the data of messages that have arrived whole already: a client may send one for each row.
+    fn with_data_that_follows(&mut self, mut data: Vec<u8>) -> Vec<u8> {
+        let input = &mut self.transport.input;
+        while data.len() < COPIED_AT_ONCE
+            && input.first() == Some(&b'd')
+            && let Ok(Some(frame)) = next_frame(input, self.message_bytes_max)
+        {
+            data.extend_from_slice(&frame.body);
+        }
+        data
     }
 
     /// Waits for input; ends the wait if the statement is to end.
@@ -181,7 +195,7 @@ impl Sink for Client<'_> {
             match next_frame(&mut self.transport.input, self.message_bytes_max) {
                 Ok(None) => self.fill()?,
                 Ok(Some(frame)) => match frame.kind {
-                    b'd' => return Ok(Some(frame.body.into())),
+                    b'd' => return Ok(Some(self.with_data_that_follows(frame.body.into()))),
                     b'c' => return Ok(None),
                     b'f' => {
                         let message = format!("COPY from stdin failed: {}", text(&frame.body)?);

@@ -17,7 +17,7 @@ pub(super) fn split(
     let mut start = line.start;
     loop {
         let rest = &bytes[start..line.end];
-        let plain = rest.iter().position(|byte| *byte == options.delimiter || *byte == options.quote);
+        let plain = memchr::memchr2(options.delimiter, options.quote, rest);
         let length = match plain {
             Some(at) if rest[at] == options.quote => {
                 let begin = fields.decoded.len();

@@ -65,12 +65,7 @@ impl Lines {
         let bytes = &input.bytes;
         self.at = self.at.max(input.start);
         loop {
-            if !self.is_csv {
-                // Most bytes mean nothing.
-                let rest = bytes.get(self.at..).unwrap_or_default();
-                let means_something = |byte: &u8| matches!(byte, b'\n' | b'\r' | b'\\');
-                self.at += rest.iter().position(means_something).unwrap_or(rest.len());
-            }
+            self.pass_over_plain(input);
             let Some(&byte) = bytes.get(self.at) else {
                 if !input.is_complete {
                     return Ok(Line::More);
@@ -106,6 +101,28 @@ impl Lines {
         }
     }
 
+    /// Most bytes mean nothing.
+    fn pass_over_plain(&mut self, input: &Input) {
+        // At the beginning of a line, csv may have the marker of the end.
+        if self.is_csv && (self.at == input.start || self.is_escaped) {
+            return;
+        }
+        let rest = input.bytes.get(self.at..).unwrap_or_default();
+        let found = if !self.is_csv {
+            memchr::memchr3(b'\n', b'\r', b'\\', rest)
+        } else if self.is_in_quotes {
+            memchr::memchr3(self.quote, self.escape.unwrap_or(self.quote), self.counted_break(), rest)
+        } else {
+            memchr::memchr3(b'\n', b'\r', self.quote, rest)
+        };
+        self.at += found.unwrap_or(rest.len());
+    }
+
+    /// The byte that counts as a line break within quotes.
+    fn counted_break(&self) -> u8 {
+        if self.end == LineEnd::Newline { b'\n' } else { b'\r' }
+    }
+
     /// Whether line breaks belong to a field.
     fn follow_quotes(&mut self, byte: u8) {
         if self.is_in_quotes && Some(byte) == self.escape {
@@ -117,8 +134,7 @@ impl Lines {
         if Some(byte) != self.escape {
             self.is_escaped = false;
         }
-        let line_break = if self.end == LineEnd::Newline { b'\n' } else { b'\r' };
-        if self.is_in_quotes && byte == line_break {
+        if self.is_in_quotes && byte == self.counted_break() {
             self.line_breaks += 1;
         }
     }

@@ -39,14 +39,15 @@ pub(super) fn split(
 /// Where the field ends, and whether it has backslashes.
 fn end_of_field(bytes: &[u8], rest: Range<usize>, delimiter: u8) -> (usize, bool) {
     let (mut at, mut has_escapes) = (rest.start, false);
-    while at < rest.end && bytes[at] != delimiter {
-        if bytes[at] == b'\\' {
-            has_escapes = true;
-            at += 1;
+    while let Some(found) = bytes.get(at..rest.end).and_then(|rest| memchr::memchr2(delimiter, b'\\', rest)) {
+        at += found;
+        if bytes[at] == delimiter {
+            return (at, has_escapes);
         }
-        at += 1;
+        has_escapes = true;
+        at += 2;
     }
-    (at.min(rest.end), has_escapes)
+    (rest.end, has_escapes)
 }
 
 /// Takes the escapes out.

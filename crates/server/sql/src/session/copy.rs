@@ -19,6 +19,9 @@ use crate::parse::statement::{Dml, ObjectName};
 use crate::parse::{Text, parse};
 use crate::schema::{Definition, Identity, Table};
 
+/// Rows of an empty table beyond this go where no row needs a lock.
+const LOAD_BYTES: u64 = if cfg!(test) { 2 << 10 } else { 256 << 10 };
+
 impl Session {
     pub(super) fn copy(&mut self, text: &Text, copy: &Copy, sink: &mut dyn Sink) -> SqlResult<String> {
         match &copy.place {
@@ -194,7 +197,7 @@ impl Session {
         let mut reader = CopyReader::new(options, &table.name, read.collect());
         let format = i16::from(options.format == CopyFormat::Binary);
         sink.copy_in(i8::from(options.format == CopyFormat::Binary), listed.len())?;
-        self.insert_rows(&planned, &mut reader, format, sink)
+        self.insert_rows(&planned, &table, &mut reader, format, sink)
     }
 
     /// `INSERT INTO table (columns) VALUES ($1, ..)`, of the rows that meet the condition of the `COPY` with this text.
@@ -240,6 +243,7 @@ impl Session {
     fn insert_rows(
         &mut self,
         planned: &Planned,
+        table: &Arc<Table>,
         reader: &mut CopyReader,
         format: i16,
         sink: &mut dyn Sink,
@@ -249,10 +253,17 @@ impl Session {
         let types = planned.parameters().iter().map(|of| (*of, encode::is_named(*of, format)));
         let types: Vec<(Oid, bool)> = types.collect();
         let mut rows = 0;
+        // A block may go on for long, or end with a prepare, and others should not wait for that.
+        let is_alone = !self.is_in_block();
         let mut execution =
             Execution::open(Arc::clone(&planned.plan), Vec::new(), self.limits(), Counting::Off);
         self.with_tables(planned.as_of, |tables| {
+            let mut may_be_load = is_alone;
             loop {
+                if may_be_load && tables.transaction.written_bytes() >= LOAD_BYTES {
+                    tables.prepare_for_load(table)?;
+                    may_be_load = false;
+                }
                 match reader.next()? {
                     Next::Row => {}
                     Next::More => {

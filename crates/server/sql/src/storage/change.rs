@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use seawall_engine::Table as EngineTable;
-use seawall_values::{Datum, SqlError, SqlResult};
+use seawall_engine::{LockWait, Table as EngineTable};
+use seawall_values::{Datum, SqlError, SqlResult, SqlState};
 
 use crate::execute::{Inserted, OnConflict};
 use crate::schema::{Index, Table};
@@ -41,15 +41,22 @@ impl TableStorage<'_> {
         self.lock_to_write(table)?;
         let layout = self.layout(table)?;
         self.make_room(&layout)?;
-        let identity = match self.identity_of_new(&layout, row)? {
-            identity if layout.shape.rows.is_numbered() => identity,
-            identity => {
-                if self.transaction.lock_new_row(&layout.handle, &identity, self.lock_wait).sql()?.is_some() {
-                    return self.row_conflict(&layout, identity, row, on_conflict);
-                }
-                identity
+        let identity = self.identity_of_new(&layout, row)?;
+        let is_numbered = layout.shape.rows.is_numbered();
+        let mut value = Vec::new();
+        // An arbiter may say that nothing is written: then the row comes last.
+        let is_first = !is_numbered && matches!(on_conflict, OnConflict::Fail);
+        if is_first {
+            layout.shape.rows.write_value(row, &mut value)?;
+            let existing = self.transaction.insert(&layout.handle, &identity, &value, self.lock_wait);
+            if existing.sql()?.is_some() {
+                return self.row_conflict(&layout, identity, row, on_conflict);
             }
-        };
+        } else if !is_numbered
+            && self.transaction.lock_new_row(&layout.handle, &identity, self.lock_wait).sql()?.is_some()
+        {
+            return self.row_conflict(&layout, identity, row, on_conflict);
+        }
         let mut entries = Vec::with_capacity(layout.shape.indexes.len());
         for index in &layout.shape.indexes {
             entries.push(index.entry(table, row, &identity, self.expressions)?);
@@ -70,9 +77,10 @@ impl TableStorage<'_> {
                 self.put_entry(&layout, position, entry, row)?;
             }
         }
-        let mut value = Vec::new();
-        layout.shape.rows.write_value(row, &mut value)?;
-        self.transaction.put(&layout.handle, &identity, value).sql()?;
+        if !is_first {
+            layout.shape.rows.write_value(row, &mut value)?;
+            self.transaction.put(&layout.handle, &identity, value).sql()?;
+        }
         layout.counters.note_insert();
         self.after_insert(&layout, &identity, row)?;
         Ok(Inserted::Done(identity))
@@ -89,6 +97,27 @@ impl TableStorage<'_> {
             self.transaction.take_over_table(handle).sql()?;
         }
         Ok(())
+    }
+
+    /// Prepares for many rows of a table that had none: they go where nobody else looks, so that none of them needs a lock. Others may read
+    /// the table, and write to it after the end of the transaction. Does nothing if there are rows, or others write some now.
+    pub(crate) fn prepare_for_load(&mut self, table: &Arc<Table>) -> SqlResult<()> {
+        let layout = self.layout(table)?;
+        let handles = || std::iter::once(&layout.handle).chain(&layout.index_handles);
+        if !handles().all(|handle| self.transaction.may_take_over(handle))
+            || self.database.snapshot().rows(&layout.handle).next().transpose().sql()?.is_some()
+        {
+            return Ok(());
+        }
+        match self.lock_table(table, TableLockMode::Exclusive, LockWait::NoWait) {
+            Ok(()) => {}
+            Err(refused) if refused.code == SqlState::LOCK_NOT_AVAILABLE => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        if !handles().all(|handle| self.transaction.may_take_over(handle)) {
+            return Ok(());
+        }
+        handles().try_for_each(|handle| self.transaction.take_over_table(handle).sql())
     }
 
     fn identity_of_new(&mut self, layout: &TableLayout, row: &[Datum]) -> SqlResult<Vec<u8>> {
