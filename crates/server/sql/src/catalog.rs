@@ -34,6 +34,7 @@ use crate::schema::{Definition, SystemRelation};
 pub(crate) use live::constraints::columns_of as columns_of_expression;
 pub use relations::{information_schema, relation, relation_named};
 pub use scan::Scan;
+pub(crate) use scan::{finds_by, finds_by_name};
 pub use source::Source;
 
 /// The number of what is defined.

@@ -210,6 +210,21 @@ fn renamed(item: &Datum, owner: &str) -> Datum {
     Datum::text(item.strip_suffix("/postgres").map_or(item.clone(), |rest| format!("{rest}/{owner}")))
 }
 
+/// Whether a scan of a system relation with a value for this column reads only the definitions that have it.
+pub(crate) fn finds_by(oid: Oid, column: usize) -> bool {
+    match relation(oid).and_then(|relation| live(relation.name)) {
+        Some(Live::Each { numbers, names, .. }) => numbers.contains(&column) || names.contains(&column),
+        Some(Live::Both { numbers, .. }) => numbers.contains(&column),
+        Some(Live::Once(_)) | None => false,
+    }
+}
+
+/// As `finds_by`, for names.
+pub(crate) fn finds_by_name(oid: Oid, column: usize) -> bool {
+    let live = relation(oid).and_then(|relation| live(relation.name));
+    matches!(live, Some(Live::Each { names, .. }) if names.contains(&column))
+}
+
 /// What a scan begins with: a filter on a number or a name of a relation saves reading the others.
 fn first(live: Option<&Live>, filter: &[(usize, Datum)]) -> Next {
     let (numbers, names, has_system) = match live {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use seawall_values::{Oid, SqlResult, oid};
+use seawall_values::{Datum, Oid, SqlResult, oid};
 
 use super::compile::comparison;
 use super::lower::{EXPRESSION_COST, ROW_COST};
 use super::planner::{Estimate, Planner};
 use super::rewrite::is_volatile;
-use super::walk::{Columns, used, used_by_all};
+use super::walk::{Columns, as_column, used, used_by_all};
 use crate::algebra::{ColumnId, Expression, ExpressionKind, Relation, Scan, SortKey};
 use crate::execute::expression::Expression as Compiled;
 use crate::execute::expression::Operator;
@@ -55,15 +55,6 @@ struct Access<'e> {
     is_reverse: bool,
     is_ordered: bool,
     is_single: bool,
-}
-
-/// The column itself, also under a cast that changes nothing.
-pub(super) fn as_column(expression: &Expression) -> Option<ColumnId> {
-    match &expression.kind {
-        ExpressionKind::Column(column) => Some(*column),
-        ExpressionKind::Relabel(inner) => as_column(inner),
-        _ => None,
-    }
 }
 
 /// Whether values of the second type can be looked up in a key of the first one.
@@ -129,6 +120,17 @@ pub(super) fn equal_to<'e>(
         Bound::Compare(Operator::Equal, value) => Some(value),
         Bound::Compare(..) | Bound::In(_) | Bound::IsNull => None,
     }
+}
+
+/// The text that a condition says a column is, if that is a regular expression for one text: psql looks for names by `^(name)$`.
+pub(super) fn only_match(condition: &Expression, column: ColumnId) -> Option<&str> {
+    let ExpressionKind::Call(call) = &condition.kind else { return None };
+    let [left, right] = &call.arguments[..] else { return None };
+    let ExpressionKind::Constant(Datum::Text(pattern)) = &right.kind else { return None };
+    let is_match = matches!(call.function.source.as_str(), "nameregexeq" | "textregexeq");
+    let name = pattern.strip_prefix("^(")?.strip_suffix(")$")?;
+    let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    (is_match && is_plain && as_column(left) == Some(column)).then_some(name)
 }
 
 /// The table of the scan that makes this column as the identity of its rows.

@@ -5,14 +5,16 @@
 
 use std::sync::Arc;
 
-use seawall_values::{SqlError, SqlResult};
+use seawall_values::{Oid, SqlError, SqlResult};
 
+use super::access::equal_to;
 use super::compile::comparison;
 use super::lower::{EXPRESSION_COST, ROW_COST, conjuncts};
 use super::planner::{Estimate, Planner};
 use super::selectivity::SHARE_DEFAULT;
 use super::walk::{Columns, free, made, used, used_by_all};
 use crate::algebra::{ColumnId, Expression, ExpressionKind, JoinKind, Relation, Scan};
+use crate::catalog::finds_by;
 use crate::execute::expression::Operator;
 use crate::execute::plan::{HashJoinPlan, MaterializePlan, NestedLoopPlan, PlanKind, PlanNode};
 
@@ -28,6 +30,9 @@ const DISTINCT_UNKNOWN: f64 = 200.0;
 /// Effort of keeping a row in a hash table, and of looking one up.
 const BUILD_COST: f64 = 0.02;
 const PROBE_COST: f64 = 0.01;
+
+/// Effort of finding the rows of a system relation that have a number or a name.
+const SYSTEM_LOOKUP_COST: f64 = 10.0 * ROW_COST;
 
 /// One relation of a set of inner joins.
 struct Leaf<'r> {
@@ -85,6 +90,44 @@ fn as_scan(relation: &Relation) -> Option<(&Scan, Vec<&Expression>)> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+/// A system relation with its columns, by position, and its conditions.
+struct SystemScan<'r> {
+    relation: Oid,
+    columns: &'r [(usize, ColumnId)],
+    conditions: Vec<&'r Expression>,
+}
+
+impl<'r> SystemScan<'r> {
+    fn of(relation: &'r Relation) -> Option<SystemScan<'r>> {
+        match relation {
+            Relation::System { relation, columns } => {
+                Some(SystemScan { relation: *relation, columns, conditions: Vec::new() })
+            }
+            Relation::Filter { input, predicate } => match &**input {
+                Relation::System { relation, columns } => {
+                    Some(SystemScan { relation: *relation, columns, conditions: conjuncts(predicate) })
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The scan with more conditions, if these say which rows are to be found: then it does not read all of them.
+    fn finding(mut self, conditions: impl Iterator<Item = &'r Expression>) -> Option<SystemScan<'r>> {
+        let made: Columns = self.columns.iter().map(|(_, column)| *column).collect();
+        let own = self.conditions.len();
+        self.conditions.extend(conditions);
+        let is_found = |(position, column): &(usize, ColumnId)| {
+            finds_by(self.relation, *position)
+                && self.conditions[own..]
+                    .iter()
+                    .any(|condition| equal_to(condition, *column, &made).is_some())
+        };
+        self.columns.iter().any(is_found).then_some(self)
     }
 }
 
@@ -197,6 +240,13 @@ impl<'s> Planner<'s> {
         let right_plan = self.lower(right, &sides.needed)?;
         if is_lateral {
             return self.nested_loop(left_plan, right_plan, &conditions, &sides);
+        }
+        if let Some(scan) = SystemScan::of(right).and_then(|scan| scan.finding(conditions.iter().copied()))
+            && left_plan.rows * SYSTEM_LOOKUP_COST < right_plan.cost
+        {
+            let right_plan =
+                self.lower_system(scan.relation, scan.columns, &scan.conditions, &sides.needed)?;
+            return self.nested_loop(left_plan, right_plan, &[], &sides);
         }
         if has_keys {
             return self.hash_join(left_plan, right_plan, &conditions, &sides);
@@ -410,6 +460,13 @@ impl<'s> Planner<'s> {
                     (best.cost, best.method) = (cost, Method::Lookup);
                 }
             }
+            let is_found = SystemScan::of(leaf.relation)
+                .and_then(|scan| scan.finding(new.iter().map(|condition| condition.expression)))
+                .is_some();
+            let cost = left.cost + left.rows * SYSTEM_LOOKUP_COST + rows * ROW_COST;
+            if is_found && cost < best.cost {
+                (best.cost, best.method) = (cost, Method::Lookup);
+            }
         }
         Some(best)
     }
@@ -502,6 +559,19 @@ impl<'s> Planner<'s> {
             if let Some((scan, mut conditions)) = as_scan(leaf.relation) {
                 conditions.extend(&new);
                 let right = self.lower_scan(scan, &conditions, &cluster.needed, None)?;
+                let mut node = self.nested_loop(left, right, &[], &sides)?;
+                (node.rows, node.cost) = (step.rows, step.cost);
+                return Ok(node);
+            }
+        }
+        if step.method == Method::Lookup && step.right.is_power_of_two() {
+            let leaf = &cluster.leaves[step.right.trailing_zeros() as usize];
+            let scan = SystemScan::of(leaf.relation).and_then(|scan| scan.finding(new.iter().copied()));
+            if let Some(mut scan) = scan {
+                let own = cluster.conditions.iter().filter(|condition| condition.about == step.right);
+                scan.conditions.extend(own.map(|condition| condition.expression));
+                let right =
+                    self.lower_system(scan.relation, scan.columns, &scan.conditions, &cluster.needed)?;
                 let mut node = self.nested_loop(left, right, &[], &sides)?;
                 (node.rows, node.cost) = (step.rows, step.cost);
                 return Ok(node);

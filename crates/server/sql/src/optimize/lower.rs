@@ -180,6 +180,13 @@ impl Planner<'_> {
                     equal.push((*position, self.expression(value)?));
                     break;
                 }
+                if crate::catalog::finds_by_name(relation, *position)
+                    && let Some(name) = super::access::only_match(condition, *column)
+                {
+                    let name = seawall_values::Datum::text(name);
+                    equal.push((*position, crate::execute::expression::Expression::Constant(name)));
+                    break;
+                }
             }
         }
         let rows = if equal.is_empty() { 500.0 } else { 5.0 };

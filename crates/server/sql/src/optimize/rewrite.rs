@@ -6,7 +6,7 @@ mod decorrelate;
 mod substitute;
 
 use super::lower::conjuncts;
-use super::walk::{Columns, made, used};
+use super::walk::{Columns, as_column, made, used};
 use crate::algebra::walk::any;
 use crate::algebra::{Expression, ExpressionKind, JoinKind, Relation, SetOperator};
 use seawall_values::{Datum, TypeReference, oid};
@@ -68,12 +68,53 @@ fn extract(conditions: &mut Vec<Expression>, mut holds: impl FnMut(&Expression) 
     conditions.extract_if(.., |condition| holds(condition)).collect()
 }
 
+/// Adds what equalities of numbers of objects say together: with `a = 1` and `a = b`, `b = 1`. System catalogs are joined by such numbers, and
+/// rows of them are found by one.
+fn add_known_numbers(conditions: &mut Vec<Expression>) {
+    let sides = |condition: &Expression| match &condition.kind {
+        ExpressionKind::Call(call) if call.function.source == "oideq" => match &call.arguments[..] {
+            [left, right] => Some([left.clone(), right.clone()]),
+            _ => None,
+        },
+        _ => None,
+    };
+    let is_fixed = |value: &Expression| used(value).is_empty() && !is_volatile(value) && !has_subquery(value);
+    let mut known = Vec::new();
+    for [left, right] in conditions.iter().filter_map(sides) {
+        match (as_column(&left), as_column(&right)) {
+            (Some(column), None) if is_fixed(&right) => known.push((column, right)),
+            (None, Some(column)) if is_fixed(&left) => known.push((column, left)),
+            _ => {}
+        }
+    }
+    let mut added = Vec::new();
+    for condition in &*conditions {
+        let Some([Some(left), Some(right)]) = sides(condition).map(|sides| sides.each_ref().map(as_column)) else {
+            continue;
+        };
+        for (position, column, other) in [(0, left, right), (1, right, left)] {
+            let value = known.iter().find(|(known, _)| *known == column);
+            if let Some((_, value)) = value
+                && !known.iter().any(|(known, _)| *known == other)
+            {
+                let mut condition = condition.clone();
+                if let ExpressionKind::Call(call) = &mut condition.kind {
+                    call.arguments[position] = value.clone();
+                }
+                added.push(condition);
+            }
+        }
+    }
+    conditions.append(&mut added);
+}
+
 /// A relation with conditions over it, which go as far down as they can.
 fn push(relation: Relation, mut conditions: Vec<Expression>) -> Relation {
     match relation {
         Relation::Filter { input, predicate } => {
             let mut all: Vec<Expression> = split(&predicate).collect();
             all.append(&mut conditions);
+            add_known_numbers(&mut all);
             let (input, rest) = decorrelate::joins(*input, all);
             push(input, rest)
         }

@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use rustc_hash::FxHashMap;
 use seawall_values::{Datum, numeric};
 
-use super::access::{Bound, as_column, bound_on};
+use super::access::{Bound, bound_on};
 use super::planner::Planner;
-use super::walk::Columns;
+use super::walk::{Columns, as_column};
 use crate::algebra::{ColumnId, Expression, ExpressionKind, Scan};
 use crate::execute::expression::Operator;
 use crate::execute::{compare, is_padded};

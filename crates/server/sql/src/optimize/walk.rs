@@ -195,3 +195,12 @@ fn collect(relation: &Relation, used: &mut Columns, made: &mut Columns) {
     }
     inputs(relation, &mut |input| collect(input, used, made));
 }
+
+/// The column itself, also under a cast that changes nothing.
+pub(super) fn as_column(expression: &Expression) -> Option<ColumnId> {
+    match &expression.kind {
+        ExpressionKind::Column(column) => Some(*column),
+        ExpressionKind::Relabel(inner) => as_column(inner),
+        _ => None,
+    }
+}

@@ -225,8 +225,18 @@ impl SchemaStore {
 
     /// All rows whose keys begin with a prefix.
     fn rows(&self, transaction: &mut Transaction, prefix: &[u8]) -> SqlResult<Vec<(Vec<u8>, Vec<u8>)>> {
-        let end = rows::end_of(prefix);
-        let scan = transaction.open_scan(&self.definitions, prefix..&end[..], Direction::Forward).sql()?;
+        self.rows_between(transaction, prefix, prefix)
+    }
+
+    /// All rows from those that begin with a prefix to those that begin with another one.
+    fn rows_between(
+        &self,
+        transaction: &mut Transaction,
+        first: &[u8],
+        last: &[u8],
+    ) -> SqlResult<Vec<(Vec<u8>, Vec<u8>)>> {
+        let end = rows::end_of(last);
+        let scan = transaction.open_scan(&self.definitions, first..&end[..], Direction::Forward).sql()?;
         scan.map(EngineResult::sql).collect()
     }
 
@@ -426,20 +436,21 @@ impl SchemaStore {
         let heading = crate::catalog::heading(definition);
         let (namespace, name) = (heading.namespace, heading.name.to_owned());
         let oid = crate::catalog::oid_of(definition);
+        let mut gone = vec![oid];
         if let Definition::Table(table) = definition {
             for index in &table.indexes {
-                self.remove_object(transaction, index.oid)?;
+                gone.push(index.oid);
                 self.delete(transaction, &rows::relation_name(namespace, &index.name))?;
                 self.delete(transaction, &rows::relation(index.oid))?;
             }
             for constraint in &table.constraints {
-                self.remove_object(transaction, constraint.oid)?;
+                gone.push(constraint.oid);
                 self.delete(transaction, &rows::constraint(constraint.oid))?;
             }
             self.remove_statistics(transaction, oid)?;
             self.monitor.relations.forget(oid);
         }
-        self.remove_object(transaction, oid)?;
+        self.remove_objects(transaction, &mut gone)?;
         self.delete(transaction, &rows::relation_name(namespace, &name))?;
         self.delete(transaction, &rows::relation(oid))
     }

@@ -217,6 +217,33 @@ fn plans_follow_what_analyze_has_found() {
     assert!(plan(&few).contains("Nested Loop"), "{}", plan(&few));
 }
 
+/// What psql asks about one table reads what is known of it, and not of all others.
+#[test]
+fn catalogs_are_joined_by_what_they_are_found_by() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    client.run("create table t (a int primary key, b text unique); create table other (a int)");
+    let indexes = "select c2.relname, conname from pg_class c, pg_class c2, pg_index i \
+                   left join pg_constraint on conrelid = i.indrelid and conindid = i.indexrelid \
+                   where c.oid = 't'::regclass and c.oid = i.indrelid and i.indexrelid = c2.oid order by 1";
+    let rows = ["[relname,conname]", "t_b_key|t_b_key", "t_pkey|t_pkey", "-> SELECT 2"];
+    assert_eq!(client.run(indexes), rows);
+    let toast = "select c.relname, t.relname from pg_class c left join pg_class t on c.reltoastrelid = t.oid \
+                 where c.oid = 'other'::regclass";
+    assert_eq!(client.run(toast), ["[relname,relname]", "other|", "-> SELECT 1"]);
+    for statement in [indexes, toast] {
+        let plan = client.run(&format!("explain (costs off) {statement}")).join("\n");
+        assert!(!plan.contains("Hash"), "{plan}");
+    }
+    let name = "select relname from pg_class where relname ~ '^(other)$' and pg_table_is_visible(oid)";
+    assert_eq!(client.run(name), ["[relname]", "other", "-> SELECT 1"]);
+    assert_eq!(client.run("select count(*) from pg_class where relname ~ '^(othe.)$'")[1], "1");
+    // With a row of its own for each, all of them are read once.
+    let all =
+        client.run("explain (costs off) select 1 from pg_class c join pg_index i on i.indrelid = c.oid");
+    assert!(all.join("\n").contains("Hash Join"), "{all:?}");
+}
+
 /// A plan that is kept is not run with rights that the user has no more.
 #[test]
 fn a_prepared_statement_is_checked_again_when_rights_change() {
@@ -466,6 +493,39 @@ mod large {
                 );
             }
         }
+    }
+
+    /// The rows of an empty table go where nobody looks, unless others write to it, too.
+    #[test]
+    fn an_empty_table_is_loaded_beside_others_and_its_keys_stay_unique() {
+        let database = TestDatabase::new();
+        let (mut client, mut other) = (database.connect(), database.connect());
+        client.run("create table t (a int primary key, b int, s text); create unique index on t (s)");
+        let refused = |key| format!("ERROR 23505: duplicate key value violates unique constraint \"{key}\"");
+        let rows: String = (1..=ROWS).map(|row| format!("{row}\t1\ttext {row}\n")).collect();
+        for (last, key) in [("7\t1\tanother\n", "t_pkey"), ("0\t1\ttext 29999\n", "t_s_idx")] {
+            assert_eq!(client.run_with("copy t from stdin", &[&rows, last]), [refused(key)]);
+            assert_eq!(client.run("select count(*) from t")[1], "0");
+        }
+        // Not in the order of keys.
+        let reversed: String = rows.lines().rev().map(|line| format!("{line}\n")).collect();
+        assert_eq!(client.run_with("copy t from stdin", &[&reversed]), ["-> COPY 30000"]);
+        assert_eq!(
+            other.run("select count(*), count(distinct s), min(a), max(a) from t")[1],
+            "30000|30000|1|30000"
+        );
+        assert_eq!(other.run("insert into t values (30000, 1, 'x')"), [refused("t_pkey")]);
+        client.run("truncate t");
+        // One that is not committed yet, and one that is prepared.
+        other.run("begin; insert into t values (0, 0, 'x')");
+        assert_eq!(load(&mut client, "copy t from stdin", 1), ["-> COPY 30000"]);
+        other.run("commit");
+        assert_eq!(client.run("select count(*) from t")[1], "30001");
+        client.run("create table u (a int primary key, b int, s text)");
+        other.run("begin; insert into u values (0, 0, 'x'); prepare transaction 'p'");
+        assert_eq!(load(&mut client, "copy u from stdin", 1), ["-> COPY 30000"]);
+        assert_eq!(other.run("commit prepared 'p'"), ["-> COMMIT PREPARED"]);
+        assert_eq!(client.run("select count(*) from u")[1], "30001");
     }
 
     #[test]

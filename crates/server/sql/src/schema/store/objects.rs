@@ -20,6 +20,9 @@ pub struct Dependent {
     pub on_column: u16,
 }
 
+/// Numbers of objects that are so near to one another are looked for together.
+const NEAR: Oid = 8;
+
 impl SchemaStore {
     /// The number of the schema with this name.
     ///
@@ -281,10 +284,31 @@ impl SchemaStore {
 
     /// Forgets the comments of an object, its access lists, and what it depends on.
     pub(in crate::schema) fn remove_object(&self, transaction: &mut Transaction, oid: Oid) -> SqlResult<()> {
-        self.remove_dependencies(transaction, oid, None)?;
-        for prefix in [rows::comments(Some(oid)), rows::access_of_number(oid)] {
-            for (key, _) in self.rows(transaction, &prefix)? {
-                self.delete(transaction, &key)?;
+        self.remove_objects(transaction, &mut [oid])
+    }
+
+    /// As `remove_object`, of several: those that were made together have numbers next to one another, and are looked for together.
+    pub(super) fn remove_objects(&self, transaction: &mut Transaction, oids: &mut [Oid]) -> SqlResult<()> {
+        oids.sort_unstable();
+        for near in oids.chunk_by(|oid, next| next - oid <= NEAR) {
+            let (Some(first), Some(last)) = (near.first(), near.last()) else { continue };
+            for (key, _) in
+                self.rows_between(transaction, &rows::dependencies(*first), &rows::dependencies(*last))?
+            {
+                let (what, on) = rows::places(&key).ok_or_else(|| damaged("the key of a dependency"))?;
+                if near.contains(&what.0) {
+                    self.delete(transaction, &key)?;
+                    self.delete(transaction, &rows::dependent(on, what))?;
+                }
+            }
+            let sections: [fn(Oid) -> Vec<u8>; 2] = [|oid| rows::comments(Some(oid)), rows::access_of_number];
+            for section in sections {
+                for (key, _) in self.rows_between(transaction, &section(*first), &section(*last))? {
+                    let (oid, ..) = rows::commented(&key).ok_or_else(|| damaged("the key of an object"))?;
+                    if near.contains(&oid) {
+                        self.delete(transaction, &key)?;
+                    }
+                }
             }
         }
         Ok(())
