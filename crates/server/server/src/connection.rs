@@ -32,8 +32,6 @@ use crate::startup::{LoggedIn, log_in};
 use crate::statements::StatementSession;
 use crate::transport::{Filled, Transport};
 
-/// How long a thread waits for the next message before the connection is idle.
-const LINGER: Duration = Duration::from_millis(20);
 const IDLE_SESSION_TIMEOUT: SqlState = SqlState::new(b"57P05");
 
 /// Where a thread leaves a connection.
@@ -99,6 +97,8 @@ struct Connection {
     is_flush_due: bool,
     /// Since when there is no whole message to answer.
     waits_since: Option<Duration>,
+    /// When the message before ended, of those that have come together.
+    last_ended: Option<Duration>,
 }
 
 /// Serves a connection from its first byte to its end.
@@ -146,6 +146,7 @@ pub(crate) async fn serve(context: Arc<Context>, mut transport: Transport) {
         skips_to_sync: false,
         is_flush_due: false,
         waits_since: None,
+        last_ended: None,
     };
     let mut woken = Woken::Client;
     loop {
@@ -272,10 +273,11 @@ impl Connection {
                 Ok(None) => {
                     self.flush_due()?;
                     self.check_idle()?;
-                    match self.transport.fill()? {
+                    self.last_ended = None;
+                    // A thread waits a moment for the next message itself, before the connection is idle.
+                    match self.transport.fill_lingering()? {
                         Filled::Bytes => {}
                         Filled::End => return Err(End::Quiet),
-                        Filled::Nothing if self.transport.socket.wait(Readiness::Readable, LINGER)? => {}
                         Filled::Nothing => return Ok(()),
                     }
                 }
@@ -449,9 +451,9 @@ impl Connection {
         &mut self,
         statement: impl FnOnce(&mut dyn StatementSession, &mut Client<'_>) -> SqlResult<T>,
     ) -> Result<T, Failure> {
-        let Connection { context, transport, registered, session, reloaded, changed, .. } = self;
+        let Connection { context, transport, registered, session, reloaded, changed, last_ended, .. } = self;
         let entry = &registered.entry;
-        let begun = context.now();
+        let begun = last_ended.unwrap_or_else(|| context.now());
         entry.begin();
         let mut alarm = Alarm::new(&context.runtime, entry);
         alarm.set(session.timeouts().statement);
@@ -461,7 +463,9 @@ impl Connection {
         let ending = entry.finish();
         let (lost, is_out_of_step) = (client.lost.take(), client.is_out_of_step);
         drop(client);
-        context.metrics.statements.note(context.now().saturating_sub(begun));
+        let ended = context.now();
+        *last_ended = Some(ended);
+        context.metrics.statements.note(ended.saturating_sub(begun));
         if let Some(error) = lost {
             tracing::info!(process_id = entry.process_id, %error, "the client of a statement is lost");
             return Err(Failure::End(End::Quiet));

@@ -1,4 +1,7 @@
-//! A connection's socket: TCP or Unix. Never blocks by itself; whoever waits for it says how long.
+//! A connection's socket: TCP or Unix. `Read` and `Write` never block; whoever waits says how long.
+//!
+//! The socket itself is one that blocks, and each call says whether it may: so a thread that waits for a client's next message waits in
+//! the call that reads it, which costs half of the system calls of a `poll` with a read before and after it.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -9,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -43,7 +48,10 @@ enum Stream {
     Unix(UnixStream),
 }
 
-/// A socket that does not block.
+/// How long a read waits that may wait.
+pub(crate) const LINGER: Duration = Duration::from_millis(20);
+
+/// A socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: Stream,
@@ -52,7 +60,8 @@ pub(crate) struct Socket {
 
 impl Socket {
     pub(crate) fn tcp(stream: TcpStream) -> io::Result<Socket> {
-        stream.set_nonblocking(true)?;
+        stream.set_nonblocking(false)?;
+        set_socket_timeout(&stream, Timeout::Recv, Some(LINGER))?;
         // An answer is one write, and nothing comes after it that it could wait for.
         stream.set_nodelay(true)?;
         keep_alive(&stream)?;
@@ -62,8 +71,14 @@ impl Socket {
     }
 
     pub(crate) fn unix(stream: UnixStream) -> io::Result<Socket> {
-        stream.set_nonblocking(true)?;
+        stream.set_nonblocking(false)?;
+        set_socket_timeout(&stream, Timeout::Recv, Some(LINGER))?;
         Ok(Socket { stream: Stream::Unix(stream), peer: Peer::Local })
+    }
+
+    /// Reads what is there, or what comes within `LINGER`; `WouldBlock`: nothing.
+    pub(crate) fn read_lingering(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(recv(self, buffer, RecvFlags::empty())?.1)
     }
 
     /// Waits; `false`: not within `limit`. A socket that has failed is ready: the next call says why.
@@ -141,19 +156,13 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
 
 impl Read for &Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &self.stream {
-            Stream::Tcp(stream) => (&*stream).read(buffer),
-            Stream::Unix(stream) => (&*stream).read(buffer),
-        }
+        Ok(recv(self, buffer, RecvFlags::DONTWAIT)?.1)
     }
 }
 
 impl Write for &Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &self.stream {
-            Stream::Tcp(stream) => (&*stream).write(bytes),
-            Stream::Unix(stream) => (&*stream).write(bytes),
-        }
+        Ok(send(self, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

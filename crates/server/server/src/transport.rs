@@ -7,6 +7,7 @@
 //! Neither `fill` nor `flush_some` waits. A thread of the pool waits with `poll`, a task with the runtime: the same connection does both, one
 //! after the other.
 
+use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,15 +18,20 @@ use rustls::{ServerConfig, ServerConnection};
 use seawall_values::SqlError;
 
 use crate::protocol::backend::{Messages, Severity};
-use crate::socket::{Readiness, Socket};
+use crate::socket::{LINGER, Readiness, Socket};
 
 /// A read takes this much at most.
-const READ_BYTES: usize = 16 << 10;
+const READ_BYTES: usize = 64 << 10;
 /// An output buffer that grew beyond this is given back when it is empty.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// For each part of the last words to a client.
 const LAST_WAIT: Duration = Duration::from_millis(20);
+
+thread_local! {
+    /// What a read goes to. Only what reads have filled takes memory.
+    static CHUNK: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
 
 /// Bytes of all connections.
 #[derive(Debug, Default)]
@@ -97,9 +103,27 @@ impl Transport {
 
     /// Reads what is there.
     pub(crate) fn fill(&mut self) -> io::Result<Filled> {
-        let mut chunk = [0; READ_BYTES];
+        CHUNK.with_borrow_mut(|chunk| self.fill_by(chunk, |mut socket, chunk| socket.read(chunk)))
+    }
+
+    /// As `fill`; if nothing is there, waits a moment for something.
+    pub(crate) fn fill_lingering(&mut self) -> io::Result<Filled> {
+        if self.tls.is_none() {
+            return CHUNK.with_borrow_mut(|chunk| self.fill_by(chunk, Socket::read_lingering));
+        }
+        match self.fill()? {
+            Filled::Nothing if self.socket.wait(Readiness::Readable, LINGER)? => self.fill(),
+            filled => Ok(filled),
+        }
+    }
+
+    fn fill_by(
+        &mut self,
+        chunk: &mut [u8],
+        read: impl Fn(&Socket, &mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<Filled> {
         let Some(tls) = &mut self.tls else {
-            let count = match retried(|| (&*self.socket).read(&mut chunk)) {
+            let count = match retried(|| read(&self.socket, chunk)) {
                 Ok(0) => return Ok(Filled::End),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Filled::Nothing),
@@ -117,7 +141,7 @@ impl Transport {
         }
         let processed = tls.process_new_packets();
         loop {
-            match tls.reader().read(&mut chunk) {
+            match tls.reader().read(chunk) {
                 Ok(0) => return Ok(Filled::End),
                 Ok(count) => self.input.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,

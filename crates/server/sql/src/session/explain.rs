@@ -43,7 +43,7 @@ impl Session {
                             prepared.statement.text.clone(),
                             dml.clone(),
                             parameters,
-                            prepared.parameters.clone(),
+                            prepared.parameters.to_vec(),
                         ),
                         _ => return Err(SqlError::unsupported("EXPLAIN of this statement")),
                     }

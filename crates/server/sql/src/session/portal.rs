@@ -25,11 +25,11 @@ use crate::storage::TableStorage;
 pub(super) struct Prepared {
     pub(super) statement: Arc<ParsedStatement>,
     /// The types of its parameters.
-    pub(super) parameters: Vec<Oid>,
+    pub(super) parameters: Arc<[Oid]>,
     /// The domains that these were declared with, by their position; 0: none. Those at the end may be left out.
-    domains: Vec<Oid>,
+    domains: Arc<[Oid]>,
     /// What it returned when it was prepared. Another result is an error: clients rely on the first description.
-    pub(super) output: Option<Vec<OutputColumn>>,
+    pub(super) output: Option<Arc<[OutputColumn]>>,
     /// A plan that is good until a definition changes.
     pub(super) planned: Option<Arc<Planned>>,
     pub(super) is_from_sql: bool,
@@ -288,8 +288,8 @@ impl Session {
         let mut prepared = Prepared {
             _memory: memory,
             statement: Arc::clone(&statement),
-            parameters: types.to_vec(),
-            domains,
+            parameters: Arc::from(types),
+            domains: domains.into(),
             output: None,
             planned: None,
             is_from_sql: matches!(kept, Kept::FromSql),
@@ -312,13 +312,13 @@ impl Session {
                         planned
                     }
                 };
-                prepared.parameters = planned.parameters().to_vec();
-                prepared.output = dml.returns_rows().then(|| planned.output().to_vec());
+                prepared.parameters = Arc::from(planned.parameters());
+                prepared.output = dml.returns_rows().then(|| Arc::from(planned.output()));
                 prepared.planned = Some(Arc::new(planned));
             }
             Some(Statement::Utility(utility)) => {
                 let utility = Arc::clone(utility);
-                prepared.output = self.utility_output(&utility)?;
+                prepared.output = self.utility_output(&utility)?.map(Arc::from);
             }
             None => {}
         }
@@ -376,7 +376,7 @@ impl Session {
         }
         let settings = self.settings.values();
         let mut parameters = Vec::with_capacity(values.len());
-        for (index, (value, of)) in values.iter().zip(&prepared.parameters).enumerate() {
+        for (index, (value, of)) in values.iter().zip(&*prepared.parameters).enumerate() {
             let format = format_at(formats, index);
             parameters.push(match encode::is_named(*of, format) {
                 true => {
@@ -394,7 +394,7 @@ impl Session {
                 *value = self.allowed_by(prepared.domain(index), std::mem::take(value), *of)?;
             }
         }
-        let columns = prepared.output.as_ref().map_or(0, Vec::len);
+        let columns = prepared.output.as_ref().map_or(0, |output| output.len());
         if result_formats.len() > 1 && result_formats.len() != columns {
             let message = format!(
                 "bind message has {} result formats but query has {columns} columns",
@@ -404,6 +404,8 @@ impl Session {
         }
         let planning = self.statements.get_mut(statement).and_then(|kept| kept.planning.take());
         self.put_planning(planning);
+        // Its clock goes on with the statement, and what nobody else has need not be copied for that.
+        drop(settings);
         let planned = self.current_plan(statement, &prepared)?;
         let planning = self.take_planning();
         let bytes = PORTAL_BYTES + crate::execute::values_bytes(&parameters);
@@ -416,7 +418,7 @@ impl Session {
             run: Run::Ready(planned),
             cursor: None,
             savepoints: self.savepoints(),
-            created_at: (settings.clock)(),
+            created_at: self.settings.values().statement_time,
             planning,
             spent: Duration::ZERO,
         };
@@ -456,7 +458,7 @@ impl Session {
             return Ok(Some(Arc::clone(planned)));
         }
         let planned = Arc::new(self.plan(&prepared.statement.text, dml, &prepared.parameters, now)?);
-        let is_alike = |known: &Vec<OutputColumn>| {
+        let is_alike = |known: &Arc<[OutputColumn]>| {
             let now = planned.output();
             known.len() == now.len() && known.iter().zip(now).all(|(known, now)| known.of.oid == now.of.oid)
         };

@@ -210,7 +210,9 @@ impl Session {
             as_of,
             lock_wait,
         };
-        body(tables, beside)
+        let result = body(tables, beside);
+        self.expressions.release_settings();
+        result
     }
 
     /// What is deferred to the end of the transaction.

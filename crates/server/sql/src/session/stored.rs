@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use seawall_values::functions::Call;
 use seawall_values::set_returning::Rows;
 use seawall_values::system::FunctionRow;
+use seawall_values::user_types::UserTypes;
 use seawall_values::{Datum, Oid, Settings, SqlError, SqlResult, TypeReference};
 
 use crate::algebra::{ColumnId, ExpressionKind, OutputColumn, Query, Relation, RowLock, WaitPolicy};
@@ -30,6 +31,10 @@ type Key = (u64, String, Option<(TypeReference, Oid)>);
 pub(super) struct StoredExpressions {
     plans: FxHashMap<Key, Arc<Plan>>,
     settings: Arc<Settings>,
+    /// What plans were made with.
+    types: Arc<UserTypes>,
+    /// In the place of `settings` between statements.
+    no_settings: Arc<Settings>,
 }
 
 impl StoredExpressions {
@@ -41,10 +46,16 @@ impl StoredExpressions {
     /// What values look like in the statement under way.
     pub(super) fn set_settings(&mut self, settings: &Arc<Settings>) {
         // Plans have the conditions of domains in them.
-        if !Arc::ptr_eq(&self.settings.types, &settings.types) {
+        if !Arc::ptr_eq(&self.types, &settings.types) {
             self.plans.clear();
+            self.types = Arc::clone(&settings.types);
         }
         self.settings = Arc::clone(settings);
+    }
+
+    /// The statement under way has ended: nobody else has its settings, so that the next one can change them without a copy.
+    pub(super) fn release_settings(&mut self) {
+        self.settings = Arc::clone(&self.no_settings);
     }
 
     fn plan(&mut self, table: &Table, text: &str, to: Option<&Column>) -> SqlResult<Arc<Plan>> {

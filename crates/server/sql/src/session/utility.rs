@@ -39,7 +39,9 @@ impl Session {
                 Some(["name", "setting", "description"].map(text_column).to_vec())
             }
             Utility::Explain(explain) => Some(vec![super::explain::column(explain)]),
-            Utility::Execute(execute) => self.prepared_named(&execute.name)?.output.clone(),
+            Utility::Execute(execute) => {
+                self.prepared_named(&execute.name)?.output.as_ref().map(|output| output.to_vec())
+            }
             Utility::Fetch(fetch) if !fetch.is_move => Some(self.cursor_output(&fetch.cursor)?),
             _ => None,
         })
@@ -291,7 +293,7 @@ impl Session {
                 .with_detail(format!("Expected {wanted} parameters but got {given}.")));
         }
         let mut values = Vec::with_capacity(given);
-        for (index, (argument, of)) in execute.arguments.iter().zip(&prepared.parameters).enumerate() {
+        for (index, (argument, of)) in execute.arguments.iter().zip(&*prepared.parameters).enumerate() {
             let text = prepared.statement.text.clone();
             let of = if prepared.domain(index) == 0 { *of } else { prepared.domain(index) };
             let value = self.bind_with(&text, &[], |binder| binder.argument(argument, of))?;

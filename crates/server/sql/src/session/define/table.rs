@@ -296,9 +296,12 @@ impl Session {
                 let prepared = self.prepared_named(&execute.name)?.clone();
                 let parameters = self.execute_arguments(execute, &prepared)?;
                 match &prepared.statement.statement {
-                    Some(Statement::Dml(dml @ Dml::Query(_))) => {
-                        (prepared.statement.text.clone(), dml.clone(), prepared.parameters, parameters)
-                    }
+                    Some(Statement::Dml(dml @ Dml::Query(_))) => (
+                        prepared.statement.text.clone(),
+                        dml.clone(),
+                        prepared.parameters.to_vec(),
+                        parameters,
+                    ),
                     _ => {
                         let message = "prepared statement is not a SELECT";
                         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
