@@ -8,10 +8,11 @@ use seawall_crash_harness::{
     environment, forget_pending, master_key, open, small_options, template, try_open,
 };
 use seawall_engine::{
-    Database, DatabaseDirectory, Environment, Error, HoldOptions, NewTimeline, OpenMode, Options,
+    Background, Database, DatabaseDirectory, Environment, Error, HoldOptions, NewTimeline, OpenMode, Options,
     SegmentState,
 };
 use seawall_simulation::{Call, Operation, PowerLoss, SimulatedDisk, SimulatedRandom};
+use seawall_testing::wait_until;
 use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::{SegmentName, TimelineHistory};
 
@@ -509,4 +510,46 @@ fn the_oldest_record_may_be_one_of_a_timeline_that_was_left() {
     assert!(overview.oldest.get() % SEGMENT_BYTES < 4096 + 3 * 6100, "{overview:?}");
     assert!(overview.oldest < fork && overview.oldest <= overview.redo_point, "{overview:?}");
     drop(database);
+}
+
+/// Segments of a timeline that was left, far beyond where, as a former primary has them.
+fn add_old_segments(disk: &SimulatedDisk, count: u64) {
+    let segment = disk.read_file(&SegmentName { timeline: timeline(1), number: 1 }.path());
+    let segment = segment.filter(|bytes| bytes.len() as u64 == SEGMENT_BYTES).unwrap();
+    for number in 1000..1000 + count {
+        disk.write_file(&SegmentName { timeline: timeline(1), number }.path(), &segment);
+    }
+}
+
+/// The seconds after a failover: no checkpoint has ended, all old segments may go, and writers come back.
+#[test]
+fn old_segments_are_recycled_after_a_switch_and_after_a_restart_before_any_checkpoint() {
+    const OLD: u64 = 24;
+    let mut options = small_options();
+    options.background = Background::Threads;
+    options.checkpoint.log_bytes = 32 * SEGMENT_BYTES;
+    options.memory.memtable_bytes = 64 << 20;
+    for is_switch in [true, false] {
+        let disk = crashed(&small_options());
+        let mut database = None;
+        if !is_switch {
+            // The old ones are of the parent of the timeline that is opened again.
+            switch(&disk, &small_options()).unwrap().close().unwrap();
+        }
+        add_old_segments(&disk, OLD);
+        let opened =
+            database.insert(if is_switch { switch(&disk, &options).unwrap() } else { open(&disk, &options) });
+        let segments = || opened.statistics().segments;
+        wait_until("the old segments are cleaned up", || {
+            segments().unneeded == 0 && segments().recycled + segments().removed >= OLD
+        });
+        assert!(segments().recycled >= 20, "{:?}", segments());
+        let before = opened.statistics().log.appended;
+        put(opened, 100..100 + 20 * 11, 2);
+        let after = opened.statistics();
+        assert!(after.log.appended.bytes_since(before) >= 20 * SEGMENT_BYTES);
+        assert_eq!(after.checkpoints.completed, 0);
+        // Those that were made before the first old one was recycled.
+        assert!(after.segments.prepared <= 2, "{:?}", after.segments);
+    }
 }

@@ -87,7 +87,7 @@ pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> R
         }
     }
     let counters = Counters::default();
-    let segments = SegmentSet::new(disk, identity, options.spare_segments, found, start, number);
+    let segments = SegmentSet::new(disk, identity, options, found, start, number);
     make_first(&segments, parent, start, &counters)?;
     let carry = vec![0; offset_in_block(identity.geometry.offset_of(start))];
     let clearing = if parent.is_some() { Clearing::NotNeeded } else { Clearing::Zeros };
@@ -167,14 +167,14 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Re
     let number = geometry.segment_of(end);
     let counters = Counters::default();
     if is_missing && end == geometry.first_record_of(number) {
-        let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number);
+        let segments = SegmentSet::new(disk, identity, options, found, end, number);
         segments.prepare_through(number, &counters)?;
         let (carry, clearing) = (Vec::new(), Clearing::Zeros);
         return Ok(StartState { identity, segments, end, carry, counters, clearing });
     }
     let name = SegmentName { number, timeline: identity.timeline.id };
     let carry = cut_off_segment(&*disk, &identity, name, geometry.offset_of(end))?;
-    let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number + 1);
+    let segments = SegmentSet::new(disk, identity, options, found, end, number + 1);
     segments.open_handle(number)?;
     Ok(StartState { identity, segments, end, carry, counters, clearing: Clearing::Zeros })
 }
@@ -226,14 +226,14 @@ pub(crate) fn open_received(
         let parent = options.ancestors.last().filter(|_| begins_here);
         let parent = parent.map(|fork| history.timeline(fork.parent));
         let disk = Arc::clone(disk);
-        let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number);
+        let segments = SegmentSet::new(disk, identity, options, found, end, number);
         make_first(&segments, parent, end, &counters)?;
         return Ok(ReceivedFiles { segments, counters });
     }
     let name = SegmentName { number, timeline: identity.timeline.id };
     check_segment(&**disk, &identity, name)?;
     let disk = Arc::clone(disk);
-    let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number + 1);
+    let segments = SegmentSet::new(disk, identity, options, found, end, number + 1);
     Ok(ReceivedFiles { segments, counters })
 }
 

@@ -45,6 +45,9 @@ pub struct LogOptions {
     pub record_bytes_max: u64,
     /// How many empty segments to keep ready beyond the one being written. Default 2.
     pub spare_segments: u64,
+    /// How many bytes of log to expect from one checkpoint to the next, until the first has ended since the log was opened: so many bytes
+    /// of old segments are recycled, up to 1 GiB, and the others removed. Default 0.
+    pub expected_cycle_bytes: u64,
     /// How many bytes of log to keep at least, whether needed or not. Default 0.
     pub keep_bytes: u64,
     /// Memory for the newest log while a stream of it is open, so that the stream reads no files. Default 16 MiB.
@@ -70,6 +73,7 @@ impl LogOptions {
             buffer_bytes: 4 << 20,
             record_bytes_max: RECORD_BYTES_MAX,
             spare_segments: 2,
+            expected_cycle_bytes: 0,
             keep_bytes: 0,
             recent_bytes: 16 << 20,
             flush_by: FlushBy::default(),

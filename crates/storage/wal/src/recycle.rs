@@ -13,7 +13,9 @@
 //! log ends where it ended. Before 3 has succeeded no record is written into any of them: a record in a segment whose name
 //! can still be lost would be lost with it.
 //!
-//! How many: as many as are filled from one checkpoint to the next, measured. Fewer, and the log makes new ones from zeros
+//! How many: as many as are filled from one checkpoint to the next, measured; until the first has ended since the log was opened, as the
+//! options expect. So the seconds after a restart or a new timeline, when all old segments may go at once, do not end with a log that has to
+//! make new ones from zeros. Fewer, and the log makes new ones from zeros
 //! while old ones are removed; more only take space. Spares that are there already and are not wanted any more stay until the
 //! log has used them up: the next ones are removed meanwhile.
 

@@ -74,6 +74,13 @@ impl Log {
         }
     }
 
+    /// Recovery starts at `redo_point`, as it did when the log was opened: no checkpoint has ended. Makes no system call.
+    pub fn recovery_starts_at(&self, redo_point: Lsn) {
+        if self.move_redo_point(redo_point) {
+            self.segments.try_all_again();
+        }
+    }
+
     /// Removes or recycles one batch of the segments that are not needed. `rest` is called after each file, and
     /// may wait, or end the batch there: what was done is made durable at once. Appends and flushes go on meanwhile. Call it
     /// again while `left` is not zero.
@@ -186,6 +193,7 @@ impl Cleaning<'_> {
             Recycling::AsWanted => segments.prepare_found(current, counters)?,
             Recycling::None => 0,
         };
+        let wanted = segments.recycled_at_once(wanted, current);
         if wanted > 0 {
             let recycled = recycle(segments, counters, first_needed, wanted, rest)?;
             (report.recycled, report.failed) = (recycled.segments, recycled.failed);

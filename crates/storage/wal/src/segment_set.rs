@@ -30,6 +30,7 @@ use seawall_types::{Lsn, TimelineId};
 use crate::error::LogError;
 use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
+use crate::options::LogOptions;
 use crate::record::RECORD_HEADER_BYTES;
 use crate::recycle::estimate::RecycleEstimate;
 use crate::sabotage::{Defect, sabotaged};
@@ -45,6 +46,9 @@ fn written_mode() -> OpenMode {
 
 /// Prefix of the names of segments that are being made.
 pub(crate) const SPARE_PREFIX: &str = "spare.";
+
+/// Segments recycled in one batch while spares are low.
+const RECYCLED_AT_ONCE: usize = 4;
 
 /// What a segment is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +106,7 @@ impl SegmentSet {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         identity: LogIdentity,
-        spare_segments: u64,
+        options: &LogOptions,
         found: FoundFiles,
         end: Lsn,
         prepared_until: u64,
@@ -110,8 +114,8 @@ impl SegmentSet {
         SegmentSet {
             disk,
             identity,
-            spare_segments,
-            estimate: Mutex::new(RecycleEstimate::from(end)),
+            spare_segments: options.spare_segments,
+            estimate: Mutex::new(RecycleEstimate::from(end, options.expected_cycle_bytes)),
             prepared_until: AtomicU64::new(prepared_until),
             preparing: Mutex::new(()),
             closed: AtomicBool::new(false),
@@ -143,6 +147,12 @@ impl SegmentSet {
 
     pub(crate) fn missing_spares(&self, current: u64) -> u64 {
         (current + 1).saturating_add(self.spare_segments).saturating_sub(self.prepared_until())
+    }
+
+    /// How many segments to recycle at once, of so many that are wanted: a few while fewer spares are ready than the options want, so that the
+    /// log waits for a few headers to be written, and not for all.
+    pub(crate) fn recycled_at_once(&self, wanted: usize, current: u64) -> usize {
+        if self.spares_are_low(current) { wanted.min(RECYCLED_AT_ONCE) } else { wanted }
     }
 
     /// How many spares to keep: as many as are filled from one checkpoint to the next, at least as many as the options

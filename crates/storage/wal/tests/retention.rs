@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{arc, commit, create, geometry, open_reader, options, read_from};
+use common::{SEGMENT_BYTES, arc, commit, create, geometry, open_reader, options, read_from};
 use seawall_simulation::{
     Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SeededRandom, SimulatedDisk,
 };
@@ -289,4 +289,33 @@ fn a_reader_that_comes_to_a_segment_being_recycled_hears_that_the_log_is_gone_th
     assert_eq!(log.clean_up(&mut rest).unwrap().recycled, 30);
     let error = seen.expect("the log ends nowhere before the segment");
     assert!(matches!(error, LogReadError::Missing { .. }), "{error}");
+}
+
+#[test]
+fn until_a_checkpoint_has_ended_as_many_are_recycled_as_are_expected_to_be_filled() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    for _ in 0..30 {
+        commit(&log, &[1; 62_000]).unwrap();
+    }
+    let end = read_from(&disk, log.flushed()).unwrap().1;
+    drop(log);
+    let expected = LogOptions { expected_cycle_bytes: 20 * SEGMENT_BYTES, ..options() };
+    let log = Log::open(arc(&disk), expected, end).unwrap();
+    log.recovery_starts_at(log.flushed());
+    let unneeded = log.count_unneeded();
+    // A few at first, as no spare is ready, and then the others.
+    let mut go_on = || ControlFlow::Continue(());
+    let first = log.clean_up(&mut go_on).unwrap();
+    assert_eq!((first.recycled, first.removed, first.directory_syncs), (4, 0, 1));
+    let second = log.clean_up(&mut go_on).unwrap();
+    assert_eq!((second.recycled, second.removed, second.directory_syncs), (16, 0, 1));
+    let third = log.clean_up(&mut go_on).unwrap();
+    assert_eq!((third.recycled, third.removed, third.left), (0, unneeded - 20, 0));
+    for _ in 0..20 {
+        commit(&log, &[2; 62_000]).unwrap();
+    }
+    let statistics = log.statistics();
+    assert_eq!((statistics.segments_prepared, statistics.segment_waits), (0, 0), "{statistics:?}");
+    assert_eq!(read_from(&disk, end.lsn).unwrap().0.len(), 20);
 }

@@ -106,7 +106,7 @@ impl Engine {
                 .store_superblock(&self.redo.superblock())
                 .map_err(|error| self.tree_write_error(&error))?;
         }
-        log.redo_point_moved(redo_point);
+        log.recovery_starts_at(redo_point);
         Ok(log.count_unneeded())
     }
 

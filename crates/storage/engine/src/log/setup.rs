@@ -42,6 +42,8 @@ impl LogSetup<'_> {
             ancestors: history.forks,
             segment_bytes: superblock.segment_bytes,
             spare_segments: u64::try_from(options.log.spare_segments).unwrap_or(u64::MAX),
+            // A checkpoint starts when so much was logged, or earlier.
+            expected_cycle_bytes: options.checkpoint.log_bytes,
             keep_bytes: options.log.keep_bytes,
             flush_by: match options.background {
                 Background::Threads => FlushBy::Thread,

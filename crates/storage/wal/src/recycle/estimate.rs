@@ -17,9 +17,9 @@ pub(crate) struct RecycleEstimate {
 }
 
 impl RecycleEstimate {
-    /// Nothing is known; measuring starts at `end`.
-    pub(crate) fn from(end: Lsn) -> RecycleEstimate {
-        RecycleEstimate { cycle_start: end, cycle_bytes: 0 }
+    /// Nothing is measured yet, and so much expected; measuring starts at `end`.
+    pub(crate) fn from(end: Lsn, expected_bytes: u64) -> RecycleEstimate {
+        RecycleEstimate { cycle_start: end, cycle_bytes: expected_bytes }
     }
 
     /// A checkpoint has ended when the log had reached `appended`.
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn as_many_are_recycled_as_are_filled_between_two_checkpoints() {
         let geometry = LogGeometry::new(1 << 20).unwrap();
-        let mut estimate = RecycleEstimate::from(Lsn::new(5 << 20));
+        let mut estimate = RecycleEstimate::from(Lsn::new(5 << 20), 0);
         assert_eq!(estimate.segments(geometry), 0);
         estimate.cycle_ended(Lsn::new(25 << 20));
         assert_eq!(estimate.segments(geometry), 20);
@@ -59,8 +59,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_expected_counts_until_it_is_measured() {
+        let geometry = LogGeometry::new(1 << 20).unwrap();
+        let mut estimate = RecycleEstimate::from(Lsn::new(5 << 20), 50 << 20);
+        assert_eq!(estimate.segments(geometry), 50);
+        estimate.cycle_ended(Lsn::new(5 << 20));
+        assert_eq!(estimate.segments(geometry), 45);
+        estimate.cycle_ended(Lsn::new(105 << 20));
+        assert_eq!(estimate.segments(geometry), 100);
+    }
+
+    #[test]
     fn a_burst_does_not_fill_the_disk_with_spares() {
-        let mut estimate = RecycleEstimate::from(Lsn::ZERO);
+        let mut estimate = RecycleEstimate::from(Lsn::ZERO, 0);
         estimate.cycle_ended(Lsn::new(1 << 50));
         let segments = |bytes| estimate.segments(LogGeometry::new(bytes).unwrap());
         assert_eq!((segments(64 << 10), segments(16 << 20), segments(1 << 30)), (256, 64, 1));
