@@ -15,6 +15,7 @@
 
 pub(crate) mod data_definition;
 pub(crate) mod dropped_tables;
+pub(crate) mod logged_definitions;
 pub(crate) mod lookup;
 pub(crate) mod merge;
 pub(crate) mod reclaim;
@@ -262,6 +263,8 @@ pub(crate) struct OpenObject {
     changing: Mutex<()>,
     /// In-doubt transactions that use the object; grows in the log's critical section only.
     in_doubt: AtomicU64,
+    /// In-doubt transactions that define the object; grows in the log's critical section only.
+    defined_in_doubt: AtomicU64,
 }
 
 /// There is one of each id: see `OpenObjects`.
@@ -302,6 +305,7 @@ impl OpenObject {
             altered: AtomicU64::new(0),
             changing: Mutex::default(),
             in_doubt: AtomicU64::new(0),
+            defined_in_doubt: AtomicU64::new(0),
         }
     }
 
@@ -319,6 +323,22 @@ impl OpenObject {
     /// Whether the object may be dropped or truncated: no in-doubt transaction uses it.
     pub(crate) fn is_free(&self) -> bool {
         self.in_doubt.load(Ordering::SeqCst) == 0
+    }
+
+    /// An in-doubt transaction creates, moves, alters or drops the object. As `hold_in_doubt`.
+    pub(crate) fn hold_definition(&self) {
+        self.defined_in_doubt.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Notes that the transaction in doubt is decided.
+    pub(crate) fn release_definition(&self) {
+        let before = self.defined_in_doubt.fetch_sub(1, Ordering::SeqCst);
+        assert!(before > 0, "a definition is released as often as it was held");
+    }
+
+    /// Whether it is known what the object is: no in-doubt transaction defines it.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.defined_in_doubt.load(Ordering::SeqCst) == 0
     }
 
     /// Where the rows are that a snapshot sees.
@@ -443,6 +463,11 @@ impl OpenObjects {
     /// Draws no id up to this one: a reader has looked for an object of that id, which its transaction did not commit.
     pub(crate) fn never_draw(&self, id: u64) {
         self.next_id.fetch_max(id.saturating_add(1), Ordering::SeqCst);
+    }
+
+    /// Draws no id below this one.
+    pub(crate) fn never_draw_below(&self, next_id: u64) {
+        self.next_id.fetch_max(next_id, Ordering::SeqCst);
     }
 
     /// The lowest id that may still be drawn.

@@ -382,12 +382,6 @@ pub enum Error {
     /// A transaction that wrote nothing, and under `Serializable` read nothing, has nothing to prepare.
     #[error("the transaction has written nothing, so there is nothing to prepare: it has ended")]
     NothingToPrepare,
-    /// A transaction that creates, drops, renames, truncates or alters a table cannot be prepared.
-    #[error(
-        "a transaction that creates, drops, renames, truncates or alters a table cannot be prepared: do that in a transaction of \
-         its own; this one is rolled back"
-    )]
-    PrepareDefinition,
     /// A table that an in-doubt transaction uses cannot be dropped, truncated or altered.
     #[error(
         "table {name:?} is used by the in-doubt transaction {gid:?}: decide that first, then drop, truncate or alter the table"

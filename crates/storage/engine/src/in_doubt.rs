@@ -26,6 +26,7 @@ pub(crate) mod age;
 pub(crate) mod decide;
 pub(crate) mod decision_count;
 pub(crate) mod decisions;
+pub(crate) mod definitions;
 pub(crate) mod epoch;
 pub(crate) mod guards;
 pub(crate) mod policy;
@@ -54,6 +55,7 @@ use crate::transaction::lock::LockOwner;
 use crate::transaction::lock_table::LockTable;
 use age::Age;
 use decision_count::DecisionCount;
+use definitions::Definitions;
 use protected::Protected;
 
 /// Write sets up to this length are short: they stay in memory when they are in the tree, and there they are in one row.
@@ -95,6 +97,8 @@ pub(crate) struct PreparedTransaction {
     pub(crate) body_bytes: usize,
     /// The tables that it uses.
     pub(crate) objects: Vec<Arc<OpenObject>>,
+    /// The tables that it defines.
+    pub(crate) definitions: Definitions,
     lock_owner: LockOwner,
     /// A rule has told of it.
     pub(crate) reported: AtomicBool,
@@ -134,6 +138,7 @@ pub(crate) struct NewPrepared {
     pub(crate) body_bytes: usize,
     pub(crate) body: Option<Arc<[u8]>>,
     pub(crate) objects: Vec<Arc<OpenObject>>,
+    pub(crate) definitions: Definitions,
     pub(crate) lock_owner: LockOwner,
 }
 
@@ -149,6 +154,7 @@ impl PreparedTransaction {
             bytes: new.bytes,
             body_bytes: new.body_bytes,
             objects: new.objects,
+            definitions: new.definitions,
             lock_owner: new.lock_owner,
             reported: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -322,6 +328,8 @@ impl InDoubtTransactions {
         settled: Lsn,
         locks: &LockTable,
     ) {
+        // First: leaving wakes those who wait.
+        prepared.definitions.release();
         self.protected.leave(prepared.lock_owner);
         prepared.objects.iter().for_each(|object| object.release_in_doubt());
         {
@@ -401,6 +409,7 @@ mod tests {
             body_bytes: 1,
             body: Some(Arc::from(&b"body"[..])),
             objects: Vec::new(),
+            definitions: Definitions::default(),
             lock_owner: LockOwner(1),
         }
     }

@@ -36,8 +36,9 @@ use seawall_wal::{
 };
 
 use crate::catalog::dropped_tables;
+use crate::catalog::logged_definitions::{gives_away, next_id};
 use crate::catalog::merge::many_catalog_rows;
-use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow, ReclaimRow};
+use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ReclaimRow};
 use crate::checkpoint::merge_source::FrozenRows;
 use crate::environment::Environment;
 use crate::error::Error;
@@ -48,7 +49,6 @@ use crate::inspect::log_records::open_reader;
 use crate::options::{OpenMode, Options};
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{ReplayOntoBackup, history_of, list_log_files};
-use crate::row_key;
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::View;
 use crate::transaction::lock_table::lock_name;
@@ -434,29 +434,6 @@ fn row_bytes(row_key: &[u8], value: Option<&[u8]>) -> u64 {
     u64::try_from(row_key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD).unwrap_or(u64::MAX)
 }
 
-/// The lowest table id that is free, as far as a row of the catalog shows.
-pub(crate) fn next_id(row_key: &[u8], value: Option<&[u8]>) -> Result<u64, Error> {
-    let table = row_key::table_of(row_key);
-    let highest = match value {
-        // A table that was truncated and dropped at once has left its storage in this row alone.
-        Some(row) if table == Some(catalog::NAMES) => match NameRow::decode_key(row_key, row)? {
-            NameRow::Table(object) => object,
-            NameRow::Dropped { object, storage } => object.max(storage.get()),
-        },
-        Some(row) if table == Some(catalog::OBJECTS) => {
-            let id = catalog::decode_id_key(row_key)?;
-            id.max(ObjectRow::decode(id, row)?.storage.get())
-        }
-        _ if table == Some(catalog::OBJECTS) || table == Some(catalog::RECLAIM) => {
-            catalog::decode_id_key(row_key)?
-        }
-        _ => return Ok(0),
-    };
-    let too_high =
-        || Error::Catalog { place: format!("table {highest}"), problem: "no table has so high a number" };
-    highest.checked_add(1).ok_or_else(too_high)
-}
-
 /// What one record has dealt.
 struct Dealt {
     stamp: Lsn,
@@ -515,22 +492,6 @@ fn deal_written_out(dealer: &mut Dealer<'_>, stamp: Lsn, drop: &[u8]) -> Result<
     dealer.deal(stamp, None)?;
     dealer.deal_row(&catalog::object_key(object), stamp, None)?;
     dealer.deal_row(&catalog::reclaim_key(storage), stamp, Some(&ReclaimRow::Storage.encode()))
-}
-
-/// Whether a record gives the storage of a row of `reclaim` to a table.
-pub(crate) fn gives_away(changes: Changes<'_>, reclaim_key: &[u8]) -> Result<bool, Error> {
-    let storage = TableId::new(catalog::decode_id_key(reclaim_key)?);
-    let mut row_key = Vec::new();
-    for change in changes {
-        let Ok(change) = change else { return Ok(false) };
-        if let (catalog::OBJECTS, Some(row)) = (change.table(), change.value()) {
-            change.copy_row_key(&mut row_key);
-            if ObjectRow::decode(catalog::decode_id_key(&row_key)?, row)?.storage == storage {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
 }
 
 /// Rows on their way to a worker.

@@ -507,6 +507,7 @@ impl Transaction {
             snapshot_is_held: self.snapshot.is_some(),
             durability: self.options.durability,
             holder: None,
+            decided: None,
         }
     }
 

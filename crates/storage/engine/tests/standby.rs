@@ -160,6 +160,14 @@ impl Pair {
 
     fn prepare(&mut self) -> Result<(), Error> {
         let mut transaction = self.primary.begin();
+        let (name, other) = (self.any_table(), self.any_table());
+        match self.random.below(8) {
+            0 => transaction.create_table(&name).map(drop)?,
+            1 => transaction.drop_table(&name)?,
+            2 => transaction.truncate_table(&name)?,
+            3 => transaction.rename_table(&name, &other)?,
+            _ => {}
+        }
         self.put_rows(&mut transaction)?;
         self.gids += 1;
         transaction.prepare(&format!("gid {}", self.gids)).map(drop)

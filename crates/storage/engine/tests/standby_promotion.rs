@@ -11,7 +11,7 @@ use common::memory_archive::MemoryArchive;
 use common::small_options;
 use seawall_crash_harness::{environment, open, template};
 use seawall_engine::{
-    ArchiveOptions, DatabaseDirectory, Durability, Environment, Error, NewTimeline, Options,
+    ArchiveOptions, Database, DatabaseDirectory, Durability, Environment, Error, NewTimeline, Options,
 };
 use seawall_io::Clock;
 use seawall_simulation::{
@@ -247,6 +247,72 @@ fn transactions_in_doubt_and_their_locks_come_along() {
         database.two_phase().commit(&format!("gid {number}")).unwrap();
     }
     assert_eq!(database.snapshot().get(&table, [3]).unwrap().as_deref(), Some(&b"prepared"[..]));
+}
+
+#[test]
+fn definitions_in_doubt_come_along_and_are_decided_on_either_server() {
+    for (promotes, commits) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut pair = Following::new();
+        pair.flush_primary();
+        let rows = |database: &Database, name: &str| {
+            let table = database.table(name).ok()?;
+            Some(database.snapshot().range::<&[u8]>(&table, ..).count())
+        };
+        for name in ["dropped", "emptied", "old"] {
+            let table = pair.primary.create_table(name).unwrap();
+            pair.primary.put(&table, b"k", b"v").unwrap();
+        }
+        let mut transaction = pair.primary.begin();
+        let made = transaction.create_table("made").unwrap();
+        transaction.put(&made, b"m", b"v").unwrap();
+        transaction.drop_table("dropped").unwrap();
+        transaction.truncate_table("emptied").unwrap();
+        transaction.rename_table("old", "new").unwrap();
+        transaction.prepare("gid").unwrap();
+        pair.catch_up();
+        pair.standby.standby().unwrap().checkpoint().unwrap();
+        pair.restart_standby(PowerLoss::LoseAll);
+        if promotes {
+            pair.standby.standby().unwrap().promote("test").unwrap();
+            for name in ["dropped", "emptied", "old"] {
+                let table = pair.standby.table(name).unwrap();
+                let refused = pair.standby.put(&table, b"k", b"another");
+                assert!(matches!(refused, Err(Error::Locked { .. })), "{name}: {refused:?}");
+            }
+            // Its number is that of no table of the transaction.
+            let table = pair.standby.create_table("later").unwrap();
+            pair.standby.put(&table, b"l", b"v").unwrap();
+        }
+        let decider = if promotes { &pair.standby } else { &pair.primary };
+        if commits {
+            decider.two_phase().commit("gid").unwrap();
+        } else {
+            decider.two_phase().rollback("gid").unwrap();
+        }
+        if !promotes {
+            pair.catch_up();
+        }
+        let found = ["made", "dropped", "emptied", "old", "new"].map(|name| rows(&pair.standby, name));
+        let expected = if commits {
+            [Some(1), None, Some(0), None, Some(1)]
+        } else {
+            [None, Some(1), Some(1), Some(1), None]
+        };
+        assert_eq!(found, expected, "{promotes} {commits}");
+        assert!(pair.standby.two_phase().in_doubt().unwrap().is_empty());
+        pair.standby.check(&mut |damage| panic!("{damage}")).unwrap();
+        if promotes {
+            let left = pair.standby_disk.after_power_loss(PowerLoss::LoseAll);
+            pair.standby_disk.crash();
+            let database = open(&left, &pair.options);
+            assert_eq!(
+                ["made", "dropped", "emptied", "old", "new"].map(|name| rows(&database, name)),
+                expected
+            );
+            database.checkpoint().unwrap();
+            database.check(&mut |damage| panic!("{damage}")).unwrap();
+        }
+    }
 }
 
 /// Without a hold of a standby the primary loads past its log.

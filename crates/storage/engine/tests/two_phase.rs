@@ -3,6 +3,8 @@
 
 #[path = "two_phase/decisions.rs"]
 mod decisions;
+#[path = "two_phase/definitions.rs"]
+mod definitions;
 #[path = "two_phase/errors.rs"]
 mod errors;
 #[path = "two_phase/held.rs"]

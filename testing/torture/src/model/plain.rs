@@ -170,7 +170,6 @@ pub(crate) enum Outcome {
     GidInUse,
     NotInDoubt,
     NothingToPrepare,
-    PrepareDefinition,
     TableInDoubt,
 }
 
@@ -192,7 +191,6 @@ impl Outcome {
             Err(Error::GidInUse { .. }) => Outcome::GidInUse,
             Err(Error::NotInDoubt { .. }) => Outcome::NotInDoubt,
             Err(Error::NothingToPrepare) => Outcome::NothingToPrepare,
-            Err(Error::PrepareDefinition) => Outcome::PrepareDefinition,
             Err(Error::TableInDoubt { .. }) => Outcome::TableInDoubt,
             Err(_) => return None,
         })
@@ -466,6 +464,11 @@ impl Model {
         let prepared = &self.newest().prepared;
         if prepared.values().any(|held| transaction.overlay.defined.keys().any(|id| held.uses(*id))) {
             return Outcome::TableInDoubt;
+        }
+        // What the table is going to be is not known.
+        let defines = |held: &Prepared| transaction.overlay.used.iter().any(|(id, _)| held.defines(*id));
+        if prepared.values().any(|held| defines(held)) {
+            return Outcome::Locked;
         }
         // A conflict first: no decision of others would mend it.
         if self.has_conflict(transaction) {

@@ -39,7 +39,12 @@ impl Prepared {
     /// What it keeps locked.
     pub(crate) fn places(&self) -> BTreeSet<Place> {
         let rows = self.overlay.rows.keys().map(|(storage, key)| Place::Row(*storage, key.clone()));
-        rows.chain(self.locked.iter().cloned()).collect()
+        rows.chain(self.overlay.system.iter().cloned()).chain(self.locked.iter().cloned()).collect()
+    }
+
+    /// Whether it creates, drops, truncates or renames the table.
+    pub(crate) fn defines(&self, id: u64) -> bool {
+        self.overlay.objects.contains_key(&id)
     }
 
     /// Whether it wrote to the table, or has read it and depends on that.
@@ -62,12 +67,17 @@ impl Prepared {
         let bytes = |key: &[u8], value: Option<&[u8]>| 8 + key.len() + value.map_or(0, <[u8]>::len);
         let rows = self.overlay.rows.iter();
         let bytes: usize = rows.map(|((_, key), value)| bytes(key, value.as_deref())).sum();
-        let names: BTreeSet<&String> =
-            self.objects().filter_map(|id| Some(&state.objects.get(&id)?.name)).collect();
+        let objects = self.objects().chain(self.overlay.objects.keys().copied());
+        let names: BTreeSet<&String> = objects.filter_map(|id| Some(&state.objects.get(&id)?.name)).collect();
+        // How many rows of the catalog there are is not modelled.
+        let is_written = if self.overlay.system.is_empty() {
+            real.rows == self.overlay.rows.len() as u64 && real.bytes == bytes as u64
+        } else {
+            real.rows > self.overlay.rows.len() as u64 && real.bytes > bytes as u64
+        };
         self.name == real.owner
             && (self.stamp == real.lsn || self.stamp == Lsn::MAX)
-            && real.rows == self.overlay.rows.len() as u64
-            && real.bytes == bytes as u64
+            && is_written
             && real.tables.iter().eq(names)
     }
 }
@@ -120,9 +130,6 @@ impl Model {
         // One that has only read protects that, under `Serializable`.
         if overlay.is_empty() && transaction.reads.is_empty() {
             return Outcome::NothingToPrepare;
-        }
-        if !overlay.system.is_empty() || !overlay.defined.is_empty() {
-            return Outcome::PrepareDefinition;
         }
         if self.newest().prepared.contains_key(gid) {
             return Outcome::GidInUse;

@@ -107,9 +107,6 @@ pub fn sql_error(error: &Error) -> Box<SqlError> {
             format!("prepared transaction with identifier \"{gid}\" is busy"),
         ),
         Error::Gid { .. } => SqlError::new(SqlState::INVALID_PARAMETER_VALUE, error.to_string()),
-        Error::PrepareDefinition => {
-            SqlError::unsupported("PREPARE TRANSACTION after a change of a definition").with_detail(error.to_string())
-        }
         Error::TableInDoubt { .. } => SqlError::new(SqlState::OBJECT_IN_USE, error.to_string()),
         other => SqlError::new(SqlState::IO_ERROR, other.to_string()),
     }

@@ -36,6 +36,11 @@ impl Loads {
         self.private.lock().insert(storage, scanned_at);
     }
 
+    /// The storage was filled by a transaction that is in doubt.
+    pub(crate) fn filled_in_doubt(&self, storage: TableId) {
+        self.loading.lock().insert(storage);
+    }
+
     /// Its transaction scans the rows at a snapshot.
     pub(crate) fn scanned_at(&self, storage: TableId, snapshot: Lsn) {
         if let Some(first) = self.private.lock().get_mut(&storage) {

@@ -12,9 +12,11 @@ use seawall_types::Lsn;
 use seawall_wal::{Outcome, Prepare};
 
 use crate::catalog;
+use crate::catalog::logged_definitions::LoggedDefinitions;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::age::Age;
+use crate::in_doubt::definitions::Definitions;
 use crate::in_doubt::guards::Guards;
 use crate::in_doubt::prepare::damaged_body;
 use crate::in_doubt::replayed::ReplayedTransactions;
@@ -146,7 +148,9 @@ impl Engine {
             builder.begin_decision(outcome, self.clock().wall_micros(), prepare_stamp, &prepared.gid);
             extra.iter().for_each(|(key, value)| builder.add(key, value.as_deref()));
             let count = builder.count() + prepare.map_or(0, |prepare| prepare.commit.count);
-            let request = CommitRequest::plain(prepared.lock_owner(), durability);
+            let decided = (outcome == Outcome::Commit).then_some(&prepared.definitions);
+            let request =
+                CommitRequest { decided, ..CommitRequest::plain(prepared.lock_owner(), durability) };
             let record = builder.finish();
             let for_each = |visit: &mut VisitRow<'_>| {
                 let mut row_key = Vec::new();
@@ -163,9 +167,19 @@ impl Engine {
             view.prepared.decided(prepare_stamp, stamp, prepared);
             self.applied(ticket, stamp, durability);
             self.in_doubt.decided(prepared, stamp, self.settled(), &self.locks);
+            self.end_parts_of(prepared, outcome);
             counter.fetch_add(1, Ordering::Relaxed);
             Ok(stamp)
         })
+    }
+
+    /// Tables have the storages that the transaction has filled in parts, or nobody.
+    fn end_parts_of(&self, prepared: &PreparedTransaction, outcome: Outcome) {
+        let filled = prepared.definitions.filled().iter().copied();
+        match outcome {
+            Outcome::Commit => filled.for_each(|storage| self.loads.ended(storage)),
+            Outcome::Rollback => self.give_up_storages(filled),
+        }
     }
 
     /// The body of a prepared transaction that the caller has claimed: nobody takes it out of the tree meanwhile.
@@ -217,9 +231,11 @@ impl Engine {
     }
 
     fn table_names(&self, prepared: &PreparedTransaction) -> Result<Vec<String>, Error> {
-        let names = prepared.objects.iter().map(|object| self.name_of_object(object.id));
+        let objects = prepared.objects.iter().chain(prepared.definitions.objects());
+        let names = objects.map(|object| self.name_of_object(object.id));
         let mut names: Vec<String> = names.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
         names.sort_unstable();
+        names.dedup();
         Ok(names)
     }
 
@@ -263,10 +279,12 @@ impl Engine {
         let guards = Guards::decode(prepare.guards).map_err(|error| damaged_body(&error))?;
         let (mut locks, mut written) = (Vec::new(), Vec::new());
         let (mut row_key, mut bytes) = (Vec::new(), 0_usize);
+        let mut logged = LoggedDefinitions::default();
         for change in prepare.changes() {
             let change = change.map_err(|error| damaged_body(&error))?;
             change.copy_row_key(&mut row_key);
             bytes += row_key.len() + change.value().map_or(0, <[u8]>::len);
+            logged.note(&row_key, change.value())?;
             let strength = if change.value().is_some() { RowLock::NoKeyUpdate } else { RowLock::Update };
             locks.push((lock_name(&row_key), strength));
             written.push(row_key.clone());
@@ -289,6 +307,12 @@ impl Engine {
         names.dedup();
         let objects: Vec<_> = guards.objects.iter().map(|id| self.objects.open(*id)).collect();
         objects.iter().for_each(|object| object.hold_in_doubt());
+        logged.finish();
+        // Its decision may come after others have made tables.
+        self.objects.never_draw_below(logged.next_id);
+        logged.filled.iter().for_each(|storage| self.loads.filled_in_doubt(*storage));
+        let definitions = Definitions::new(&logged, logged.filled.clone(), &self.objects);
+        definitions.hold();
         let prepared = self.in_doubt.enter(NewPrepared {
             gid: Arc::from(prepare.gid),
             owner: Box::from(prepare.owner),
@@ -299,6 +323,7 @@ impl Engine {
             body_bytes: body.len(),
             body: kept,
             objects,
+            definitions,
             lock_owner,
         })?;
         self.never_draw_again(&guards.reads)?;

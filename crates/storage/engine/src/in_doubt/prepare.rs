@@ -7,7 +7,8 @@
 //! ```
 //! A prepare is a promise that the transaction can be committed. So everything that can refuse a commit is checked here, in
 //! the log's critical section, and what could refuse it later is kept away: rows by their locks, tables by a count that
-//! keeps them from being dropped or truncated, and what was read under `Serializable` by `in_doubt::protected`.
+//! keeps them from being dropped or truncated, and what was read under `Serializable` by `in_doubt::protected`. What the transaction
+//! defines is rows of the catalog, and kept from others by `in_doubt::definitions`.
 //!
 //! What is on disk if the power goes: see `in_doubt`.
 
@@ -18,13 +19,14 @@ use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{GID_BYTES_MAX, OWNER_BYTES_MAX, PreparedRecord, RecordError};
 
-use crate::catalog::{FIRST_USER_TABLE, OpenObject};
+use crate::catalog::OpenObject;
+use crate::catalog::logged_definitions::LoggedDefinitions;
 use crate::error::Error;
 use crate::in_doubt::age::Age;
+use crate::in_doubt::definitions::Definitions;
 use crate::in_doubt::guards::Guards;
 use crate::in_doubt::{NewPrepared, PreparedTransaction};
 use crate::pacing::writer_pace::ReservedRoom;
-use crate::row_key;
 use crate::transaction::Transaction;
 use crate::transaction::admission::Logged;
 use crate::transaction::commit::{CommitHandle, with_builder};
@@ -53,12 +55,14 @@ impl Transaction {
     /// prepare is as durable as the transaction's options ask. The stamp of the prepare.
     ///
     /// Until the decision nobody sees what it wrote, nobody writes those rows, and its tables cannot be dropped or
-    /// truncated. Under `Serializable` nobody commits a change of what it has read. It keeps no snapshot, and no log.
+    /// truncated. A table that it creates, drops, truncates, renames or alters, nobody else defines; and who has written to such a
+    /// table waits, in `commit` or `prepare`, for the decision. Under `Serializable` nobody commits a change of what it has read. It
+    /// keeps no snapshot, and no log.
     ///
     /// # Errors
-    /// `Gid`; `GidInUse`; `NothingToPrepare` if nothing was written and, under `Serializable`, nothing read; `PrepareDefinition` if it creates, drops, renames
-    /// or truncates a table; `Locked` if, under `Serializable`, a transaction in doubt has written what it has read, and is
-    /// not decided while it waits (`lock_wait`); and those of `commit`. [`Error::effect`]
+    /// `Gid`; `GidInUse`; `NothingToPrepare` if nothing was written and, under `Serializable`, nothing read; `Locked` if, under
+    /// `Serializable`, a transaction in doubt has written what it has read, and is not decided while it waits (`lock_wait`); and those
+    /// of `commit`. [`Error::effect`]
     /// tells what has become of the transaction: after most errors nothing is prepared and it is rolled back; after
     /// `DoneNotArchived`, with `Durability::Archived` only, it is prepared, and has to be decided; `Stopped` leaves it open,
     /// recovery decides.
@@ -91,6 +95,10 @@ impl Transaction {
         check_gid(gid)?;
         self.check_preparable()?;
         self.engine.lifecycle.check_writable()?;
+        self.check_taken_over()?;
+        self.write_fate_of_parts()?;
+        let logged = LoggedDefinitions::of(self.writes.rows())?;
+        let definitions = Definitions::new(&logged, self.storages_in_parts(), &self.engine.objects);
         let reads = self.take_reads();
         let objects = self.used_objects(&reads);
         let guards = self.guards(reads, &objects);
@@ -120,6 +128,7 @@ impl Transaction {
                 body_bytes: body.len(),
                 body: Some(Arc::clone(&body)),
                 objects,
+                definitions,
                 lock_owner: self.owner(),
             })?;
             let logged = self.append_prepare(&prepared, &guards, record, body, &mut room);
@@ -134,18 +143,9 @@ impl Transaction {
     }
 
     fn check_preparable(&self) -> Result<(), Error> {
-        let Some((first, _)) = self.writes.rows().next() else {
-            // What a serializable transaction has read it must protect until the decision: in another database of the same
-            // global transaction it may have written, and there somebody may have read what it writes.
-            return if self.has_reads() { Ok(()) } else { Err(Error::NothingToPrepare) };
-        };
-        // A rename writes rows of the catalog and moves no storage.
-        let is_system = row_key::table_of(first).is_none_or(|table| table.get() < FIRST_USER_TABLE);
-        if is_system || !self.touched.definitions().is_empty() {
-            Err(Error::PrepareDefinition)
-        } else {
-            Ok(())
-        }
+        // What a serializable transaction has read it must protect until the decision: in another database of the same
+        // global transaction it may have written, and there somebody may have read what it writes.
+        if self.writes.is_empty() && !self.has_reads() { Err(Error::NothingToPrepare) } else { Ok(()) }
     }
 
     /// What the transaction holds besides the rows it wrote.
@@ -181,19 +181,22 @@ impl Transaction {
         let Logged { stamp, ticket, view, evicted: _evicted } =
             engine.log_and_apply(&request, keys, record, &RowsToApply::NONE, room, || {
                 prepared.objects.iter().for_each(|object| object.hold_in_doubt());
+                prepared.definitions.hold();
             })?;
         // Before it can be decided.
         view.prepared.prepared(stamp, prepared, body);
         engine.in_doubt.logged(prepared, stamp, self.take_locks_of(&guards.locked));
         engine.in_doubt.counts.prepared.fetch_add(1, Ordering::Relaxed);
         engine.applied(ticket, stamp, durability);
+        self.leave_parts_in_doubt();
         self.release_logged();
         Ok(stamp)
     }
 
     /// The locks of the rows that it wrote, and of `locked`: others, of writes that were undone, are left to be released.
     fn take_locks_of(&mut self, locked: &[Vec<u8>]) -> Vec<u64> {
-        if self.locks.len() <= self.writes.rows().len() {
+        // Rows of its own tables are not locked.
+        if self.touched.definitions().is_empty() && self.locks.len() <= self.writes.rows().len() {
             return std::mem::take(&mut self.locks);
         }
         let written = self.writes.rows().map(|(key, _)| lock_name(key));

@@ -11,13 +11,13 @@ use rustc_hash::FxHashMap;
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{Changes, Decision, LogReader, LogRecord, Outcome, Prepare, Record};
 
+use crate::catalog::logged_definitions::{gives_away, next_id};
 use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow, ReclaimRow, dropped_tables};
 use crate::checkpoint::statistics::Trigger;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::PreparedTransaction;
 use crate::inspect::log_records::open_reader;
-use crate::recovery::{gives_away, next_id};
 use crate::row_key;
 use crate::snapshots::view::View;
 use crate::standby::control::time_left;
@@ -321,9 +321,7 @@ impl Step<'_> {
     /// What a row of the catalog says about open objects. Before it is visible: an open object answers for snapshots from then on.
     fn define(&self, stamp: Lsn, row_key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
         let objects = &self.engine.objects;
-        if let Some(highest) = next_id(row_key, value)?.checked_sub(1) {
-            objects.never_draw(highest);
-        }
+        objects.never_draw_below(next_id(row_key, value)?);
         match (row_key::table_of(row_key), value) {
             (Some(catalog::NAMES), Some(row)) => {
                 if let NameRow::Dropped { object, .. } = NameRow::decode_key(row_key, row)? {
@@ -381,6 +379,8 @@ impl Step<'_> {
         self.put_all(stamp, decision.changes(), place)?;
         self.view.prepared.decided(decision.prepared, stamp, &prepared);
         engine.in_doubt.decided(&prepared, stamp, engine.settled(), &engine.locks);
+        // The primary logs what becomes of them.
+        prepared.definitions.filled().iter().for_each(|storage| engine.loads.ended(*storage));
         Ok(())
     }
 }

@@ -68,6 +68,8 @@ enum Refused {
     Changed(usize),
     /// An in-doubt transaction uses the table with this id, which is to be dropped, truncated or altered.
     InDoubt(u64),
+    /// An in-doubt transaction defines a table that was written to.
+    Redefined,
     /// An in-doubt transaction has read what is to be written.
     Protected,
     /// An in-doubt transaction has written what the one that is to be prepared has read.
@@ -197,6 +199,10 @@ impl Engine {
                     self.counters.reclaim.give_up(definition.given_up);
                 }
                 request.altered.iter().for_each(|object| object.alter(span.end));
+                if let Some(decided) = request.decided {
+                    decided.apply(span.end);
+                    self.counters.reclaim.give_up(decided.given_up());
+                }
                 if request.has_definitions() {
                     self.objects.defined(span.end);
                 }
@@ -223,9 +229,7 @@ impl Engine {
         if !self.recent_commits.is_watched() || rows.count > KEYS_COLLECTED {
             return WrittenKeys::UNKNOWN;
         }
-        WrittenKeys::collect(!request.definitions.is_empty(), |visit| {
-            (rows.for_each)(&mut |key, _| visit(key))
-        })
+        WrittenKeys::collect(request.has_definitions(), |visit| (rows.for_each)(&mut |key, _| visit(key)))
     }
 
     /// Waits until the record may be admitted after all, or says why it never will.
@@ -245,6 +249,7 @@ impl Engine {
                 Err(table_changed(used))
             }
             Refused::InDoubt(id) => Err(self.table_in_doubt(id)),
+            Refused::Redefined => wait("the transaction that defines a table of it is in doubt"),
             Refused::Protected => wait("the transaction that has read it is in doubt"),
             Refused::Undecided => wait("the transaction that has written what it has read is in doubt"),
             Refused::Conflict | Refused::Overtaken => Err(Error::Conflict { what: CHANGED_READS }),
@@ -471,10 +476,11 @@ fn check_tables(request: &CommitRequest<'_>) -> Result<(), Refused> {
         return Err(Refused::Changed(index));
     }
     let mut defined = request.definitions.iter().map(|own| &own.object).chain(request.altered);
-    match defined.find(|object| !object.is_free()) {
-        Some(held) => Err(Refused::InDoubt(held.id)),
-        None => Ok(()),
+    if let Some(held) = defined.find(|object| !object.is_free()) {
+        return Err(Refused::InDoubt(held.id));
     }
+    let is_settled = request.tables.iter().all(|used| used.table.object.is_settled());
+    if is_settled { Ok(()) } else { Err(Refused::Redefined) }
 }
 
 fn changed_since(view: &View, read: &ReadItem, snapshot: Lsn) -> bool {

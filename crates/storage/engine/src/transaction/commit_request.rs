@@ -6,6 +6,7 @@ use std::sync::Arc;
 use seawall_types::Lsn;
 
 use crate::catalog::OpenObject;
+use crate::in_doubt::definitions::Definitions;
 use crate::in_doubt::protected::Holder;
 use crate::options::Durability;
 use crate::transaction::lock::LockOwner;
@@ -36,6 +37,8 @@ pub(crate) struct CommitRequest<'a> {
     pub(crate) durability: Durability,
     /// The entry of a prepare among the transactions in doubt.
     pub(crate) holder: Option<&'a Holder>,
+    /// Definitions of a transaction in doubt that is decided: nobody was let near their tables.
+    pub(crate) decided: Option<&'a Definitions>,
 }
 
 impl CommitRequest<'_> {
@@ -52,12 +55,15 @@ impl CommitRequest<'_> {
             snapshot_is_held: false,
             durability,
             holder: None,
+            decided: None,
         }
     }
 
     /// Whether tables are created, dropped, truncated or altered.
     pub(super) fn has_definitions(&self) -> bool {
-        !self.definitions.is_empty() || !self.altered.is_empty()
+        !self.definitions.is_empty()
+            || !self.altered.is_empty()
+            || self.decided.is_some_and(|decided| !decided.is_empty())
     }
 }
 

@@ -121,7 +121,7 @@ impl Transaction {
     }
 
     /// Writes what the commit says of storages that were logged in parts: they belong to tables, or to nobody.
-    pub(super) fn write_fate_of_parts(&mut self) -> Result<(), Error> {
+    pub(crate) fn write_fate_of_parts(&mut self) -> Result<(), Error> {
         let storages: Vec<TableId> = self.parts.storages.keys().copied().collect();
         for storage in storages {
             let is_kept = self.touched.is_own_storage(storage);
@@ -134,6 +134,16 @@ impl Transaction {
         Ok(())
     }
 
+    /// The storages that were logged in parts.
+    pub(crate) fn storages_in_parts(&self) -> Vec<TableId> {
+        self.parts.storages.keys().copied().collect()
+    }
+
+    /// The prepare is in the log: its decision ends what it was prepared with.
+    pub(crate) fn leave_parts_in_doubt(&mut self) {
+        self.parts.storages.clear();
+    }
+
     /// The commit is in the log.
     pub(super) fn parts_committed(&mut self) {
         for (storage, _) in self.parts.storages.drain() {
@@ -143,11 +153,8 @@ impl Transaction {
 
     /// The transaction ends without its commit: nobody gets the rows. After the locks are released.
     pub(super) fn give_up_parts(&mut self) {
-        for (storage, _) in self.parts.storages.drain() {
-            if let Err(error) = self.engine.list_given_up(storage) {
-                tracing::debug!(%storage, %error, "rows of a transaction that was rolled back are reclaimed after the next open");
-            }
-        }
+        let storages = std::mem::take(&mut self.parts.storages);
+        self.engine.give_up_storages(storages.into_keys());
     }
 }
 
@@ -156,6 +163,15 @@ impl Engine {
     fn list_private(&self, owner: LockOwner, storage: TableId, scanned_at: Option<Lsn>) -> Result<(), Error> {
         self.loads.begun_in_private(storage, scanned_at);
         self.list_storage(owner, storage, ReclaimRow::Filling).inspect_err(|_| self.loads.ended(storage))
+    }
+
+    /// Storages that a transaction has filled in parts, and that no table gets: it was rolled back.
+    pub(crate) fn give_up_storages(&self, storages: impl Iterator<Item = TableId>) {
+        for storage in storages {
+            if let Err(error) = self.list_given_up(storage) {
+                tracing::debug!(%storage, %error, "rows of a transaction that was rolled back are reclaimed after the next open");
+            }
+        }
     }
 
     fn list_given_up(&self, storage: TableId) -> Result<(), Error> {

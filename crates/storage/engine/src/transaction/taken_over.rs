@@ -148,7 +148,7 @@ impl Transaction {
     }
 
     /// Refuses if somebody has written to a table since it was taken over.
-    pub(super) fn check_taken_over(&self) -> Result<(), Error> {
+    pub(crate) fn check_taken_over(&self) -> Result<(), Error> {
         let view = self.engine.view();
         let current = self.parts.taken_over.iter().filter(|(to, _)| self.touched.is_own_storage(**to));
         for (_, taken) in current {

@@ -1,9 +1,9 @@
 //! What is refused, and what is left afterwards.
 
-use seawall_engine::{Error, Isolation};
+use seawall_engine::Error;
 use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, SimulatedDisk};
 
-use super::{begin, check_and_close, get, gids, lose_power, open, prepare, put};
+use super::{check_and_close, get, gids, lose_power, open, prepare, put};
 
 #[test]
 fn names_that_cannot_be_are_refused_and_the_longest_is_not() {
@@ -77,28 +77,6 @@ fn preparing_nothing_or_after_an_error_is_refused() {
     assert!(matches!(failed.prepare("gid"), Err(Error::TransactionFailed { .. })));
     holder.prepare("gid").unwrap();
     database.two_phase().rollback("gid").unwrap();
-    check_and_close(database);
-}
-
-#[test]
-fn definitions_cannot_be_prepared() {
-    let database = open(&SimulatedDisk::new(5));
-    let table = database.create_table("t").unwrap();
-    let definitions: [fn(&mut seawall_engine::Transaction); 4] = [
-        |transaction| transaction.create_table("new").map(|_| ()).unwrap(),
-        |transaction| transaction.drop_table("t").unwrap(),
-        |transaction| transaction.truncate_table("t").unwrap(),
-        |transaction| transaction.rename_table("t", "other").unwrap(),
-    ];
-    for define in definitions {
-        let mut transaction = begin(&database, Isolation::Snapshot);
-        transaction.put(&table, "a", "1").unwrap();
-        define(&mut transaction);
-        let refused = transaction.prepare("gid");
-        assert!(matches!(refused, Err(Error::PrepareDefinition)), "{refused:?}");
-    }
-    let names: Vec<_> = database.tables().list().unwrap().into_iter().map(|table| table.name).collect();
-    assert_eq!(names, ["t"]);
     check_and_close(database);
 }
 

@@ -13,7 +13,7 @@ use super::{
 
 /// What happens between two steps of a transaction.
 #[derive(Clone, Copy, Debug)]
-enum Between {
+pub(super) enum Between {
     Nothing,
     PowerFailure,
     Checkpoint,
@@ -23,7 +23,7 @@ enum Between {
     OldLogGone,
 }
 
-const ALL: [Between; 6] = [
+pub(super) const ALL: [Between; 6] = [
     Between::Nothing,
     Between::PowerFailure,
     Between::Checkpoint,
@@ -32,9 +32,9 @@ const ALL: [Between; 6] = [
     Between::OldLogGone,
 ];
 
-type World = (SimulatedDisk, seawall_engine::Database);
+pub(super) type World = (SimulatedDisk, seawall_engine::Database);
 
-fn pass((disk, database): World, between: Between, options: &Options) -> World {
+pub(super) fn pass((disk, database): World, between: Between, options: &Options) -> World {
     match between {
         Between::Nothing => (disk, database),
         Between::Checkpoint => {

@@ -25,6 +25,16 @@ impl History {
             self.open.push(open);
             return self.write_in_transaction();
         }
+        // To others the decision alters a table that it renames: which handles know that is not modelled.
+        let newest = self.model.newest();
+        let is_renamed = |(id, own): (&u64, &Option<Object>)| {
+            let before = newest.objects.get(id).map(|object| &object.name);
+            own.as_ref().is_some_and(|own| before.is_some_and(|before| *before != own.name))
+        };
+        if open.plain.overlay.objects.iter().any(is_renamed) {
+            self.open.push(open);
+            return self.write_in_transaction();
+        }
         let Open { real, plain, durability, .. } = open;
         let mut real = real.expect("an open transaction is real");
         real.set_owner(owner).unwrap_or_else(|error| panic!("naming an owner: {error}"));
