@@ -244,6 +244,8 @@ fn checkpoint_json(checkpoint: &CheckpointStatistics) -> Value {
         "image_bytes": checkpoint.image_bytes,
         "recovery_file_bytes": checkpoint.recovery_file_bytes,
         "punched_bytes": checkpoint.punched_bytes,
+        "fill_highest_permille": checkpoint.fill_highest_permille,
+        "writers_delayed_seconds": checkpoint.writers_delayed.as_secs_f64(),
         "seconds": checkpoint.duration.as_secs_f64(),
         "durations_seconds": {
             "freeze": durations.freeze.as_secs_f64(),

@@ -259,6 +259,8 @@ impl Engine {
             image_bytes: totals.chunk.protected_pages * u64::from(superblock.page_bytes),
             recovery_file_bytes: totals.recovery_file_bytes,
             punched_bytes: totals.punched_bytes,
+            fill_highest_permille: pace.fill_highest_permille(),
+            writers_delayed: pace.writers_delayed(),
             duration: totals.durations.total,
             durations: totals.durations,
         })

@@ -111,12 +111,13 @@ pub use pacing::throttle::{ThrottleReason, ThrottleStatistics};
 pub use quorum::members::{Alone, QuorumStatus, StandbyPositions};
 pub use quorum::watermarks::QuorumPositions;
 pub use recovery::archive_mode::ArchiveMode;
+pub use recovery::record_kinds::{ReplayedKind, ReplayedRecords};
 pub use recovery::rejoin::{CutLog, Rejoined};
 pub use recovery::restore::{
     EndSearch, NewNumber, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget, RowsThere,
     check_restore_directory, restored_log_file,
 };
-pub use recovery::statistics::{RecoveryProgress, RecoveryStatistics};
+pub use recovery::statistics::{OpenPhases, RecoveryProgress, RecoveryStatistics};
 pub use recovery::timeline::NewTimeline;
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use seawall_sync::CancelToken;

@@ -32,7 +32,7 @@ use crate::quorum::mark::{Content, QuorumMark};
 use crate::quorum::marking::shown_by;
 use crate::recovery::Replay;
 use crate::recovery::archive_mode::check_archiving;
-use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
+use crate::recovery::statistics::{Lap, OpenPhases, RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{self, Continuation, Left};
 use crate::standby::copied::{self, COPIED_PATH};
 
@@ -179,7 +179,10 @@ impl Engine {
         if !options.archives.is_empty() && options.mode != OpenMode::ReadOnly {
             check_archiving(&*disk)?;
         }
+        let clock = Arc::clone(&environment.clock);
+        let begun = clock.monotonic();
         let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
+        let mut lap = Lap::new(&*clock);
         if engine.log.received().is_some()
             && let Some(end) = copied::read(&*engine.environment.disk)?
         {
@@ -200,6 +203,11 @@ impl Engine {
                 engine.background.want_checkpoint();
             }
         }
+        let mut recovery = engine.counters.recovery.lock();
+        recovery.phases.services = lap.next();
+        recovery.phases.total = clock.monotonic().saturating_sub(begun);
+        recovery.log_line();
+        drop(recovery);
         Ok(engine)
     }
 
@@ -348,6 +356,8 @@ pub(crate) fn open_existing(
     continuation: Continuation<'_>,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Engine, Error> {
+    let clock = Arc::clone(&environment.clock);
+    let mut lap = Lap::new(&*clock);
     let read_only = options.mode == OpenMode::ReadOnly;
     let access = if read_only { TreeAccess::Read } else { TreeAccess::Write };
     let keys = keys_of_directory(&environment, &options)?;
@@ -355,6 +365,7 @@ pub(crate) fn open_existing(
     let tree_options = tree_options(&environment, &options, keys.clone());
     let opened = Tree::open_with_log(&*environment.disk, access, tree_options, &source);
     let opened = opened.map_err(|error| Error::tree(&error))?;
+    let mut phases = OpenPhases { tree: lap.next(), ..OpenPhases::default() };
     if let Some(copy) = &opened.damaged_copy {
         tracing::warn!(offset = copy.offset, what = copy.what, "a copy of the superblock is damaged");
     }
@@ -380,6 +391,7 @@ pub(crate) fn open_existing(
     tracing::info!(redo_point = %replayed.statistics.redo_point, end_of_log = %replayed.end.lsn,
         records = replayed.statistics.records, rows = replayed.statistics.rows,
         milliseconds = replayed.statistics.duration.as_millis(), "database recovered");
+    phases.replay = lap.next();
     let end_of_log = replayed.end.lsn;
     let shown = replayed.shown;
     let observer = Arc::new(EngineObserver::new(&environment.clock, shown));
@@ -400,6 +412,7 @@ pub(crate) fn open_existing(
         ),
     };
     let log = Arc::new(log);
+    phases.log = lap.next();
     let image_log_bytes = Arc::default();
     if log.written().is_some() && options.checkpoint.page_protection == PageProtection::LogImages {
         let images = LogImages::new(Arc::clone(&log), Arc::clone(&image_log_bytes));
@@ -420,6 +433,8 @@ pub(crate) fn open_existing(
     });
     engine.adopt_in_doubt(replayed.in_doubt)?;
     engine.learn_from_recovery(&replayed.statistics);
+    phases.in_doubt = lap.next();
+    replayed.statistics.phases = phases;
     *engine.counters.recovery.lock() = replayed.statistics;
     if engine.log.received().is_some() {
         // Of a life as a primary: a promotion makes its own.

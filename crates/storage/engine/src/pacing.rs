@@ -89,6 +89,8 @@ pub(crate) struct Pacing {
     /// Writers compute their rate anew when the log is this long.
     next_look: CachePadded<AtomicU64>,
     memtable_per_log: MemtablePerLog,
+    /// The fullest that the active memtable was at a look, in thousandths of its limit, since the last checkpoint began.
+    fill_highest: AtomicU64,
     /// Writers were slowed until the last checkpoint ended.
     saturated: AtomicBool,
     pub(crate) room: MemtableRoom,
@@ -113,6 +115,7 @@ impl Pacing {
             slowing_holds: Mutex::default(),
             next_look: CachePadded::default(),
             memtable_per_log: MemtablePerLog::default(),
+            fill_highest: AtomicU64::new(0),
             saturated: AtomicBool::new(false),
             room: MemtableRoom::new(),
         }
@@ -154,6 +157,8 @@ impl Pacing {
     }
 
     fn set_rate(&self, fill: &Fill) {
+        let permille = fill.memtable_bytes.saturating_mul(1000) / fill.memtable_limit.max(1);
+        self.fill_highest.fetch_max(permille, Ordering::Relaxed);
         let mut lowest = LowestRate::default();
         lowest.offer(self.memtable_rate(fill), ThrottleReason::Memtable);
         lowest.offer(self.recovery_rate(fill), ThrottleReason::LogVolume);
@@ -224,6 +229,15 @@ impl Pacing {
 
 /// Checkpoints.
 impl Pacing {
+    /// A checkpoint begins: what was fullest before counts no more.
+    fn begin_fill(&self) {
+        self.fill_highest.store(0, Ordering::Relaxed);
+    }
+
+    fn fill_highest_permille(&self) -> u64 {
+        self.fill_highest.load(Ordering::Relaxed)
+    }
+
     /// Chunks applied since open.
     fn chunks(&self) -> u64 {
         self.progress.chunks()

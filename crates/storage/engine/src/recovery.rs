@@ -16,6 +16,7 @@
 
 pub(crate) mod archive_mode;
 pub(crate) mod put_aside;
+pub(crate) mod record_kinds;
 pub(crate) mod rejoin;
 pub(crate) mod restore;
 pub(crate) mod statistics;
@@ -31,9 +32,7 @@ use seawall_sync::mpsc::{SyncSender, sync_channel};
 use seawall_sync::thread::{self, ScopedJoinHandle};
 use seawall_tree::{MergeSource, Superblock, Tree};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{
-    Changes, EndReason, LogEnd, LogReader, Outcome, PendingUse, Prepare, Record, received_stretches,
-};
+use seawall_wal::{Changes, EndReason, LogEnd, LogReader, PendingUse, Prepare, Record, received_stretches};
 
 use crate::catalog::dropped_tables;
 use crate::catalog::logged_definitions::{gives_away, next_id};
@@ -47,6 +46,7 @@ use crate::in_doubt::replayed::ReplayedTransactions;
 use crate::in_doubt::rows::LongBodies;
 use crate::inspect::log_records::open_reader;
 use crate::options::{OpenMode, Options};
+use crate::recovery::record_kinds::{KindCounters, RecordKind};
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{ReplayOntoBackup, history_of, list_log_files};
 use crate::sabotage::{Defect, sabotaged};
@@ -89,6 +89,7 @@ pub(crate) struct Replay<'a> {
     next_table: u64,
     in_doubt: ReplayedTransactions,
     statistics: RecoveryStatistics,
+    kinds: KindCounters,
     /// Where the part that is being read begins.
     part_start: Lsn,
     /// Rows of that part.
@@ -131,6 +132,7 @@ impl<'a> Replay<'a> {
             next_table: superblock.next_table.get(),
             in_doubt: ReplayedTransactions::at_redo_point(tree, &superblock)?,
             statistics: RecoveryStatistics { redo_point, ..RecoveryStatistics::default() },
+            kinds: KindCounters::default(),
             part_start: redo_point,
             part_rows: 0,
             onto_backup,
@@ -269,14 +271,30 @@ impl<'a> Replay<'a> {
             message: format!("record at {}: {problem}", span.start),
         };
         let record = Record::decode(found.kind, found.flags, found.body).map_err(|error| place(&error))?;
-        let (changes, decision) = match record {
-            Record::Commit(commit) => (commit.changes(), None),
-            Record::CommitPrepared(decision) => (decision.changes(), Some((decision, Outcome::Commit))),
-            Record::RollbackPrepared(decision) => (decision.changes(), Some((decision, Outcome::Rollback))),
-            Record::Prepare(_) => {
-                self.in_doubt.prepared(span.end, found.body);
-                return Ok(Some(0));
+        let kind = RecordKind::of(&record);
+        let clock = &self.environment.clock;
+        let begun = self.kinds.is_sampled(kind).then(|| clock.monotonic());
+        // Of a server with other checkpoints, so with a list of its own of storages to cut out.
+        let is_copy = self.onto_backup.is_some()
+            || self.is_standby
+            || self.received.iter().any(|stretch| stretch.contains(&span.start));
+        let mut dealt = Dealt { stamp: span.end, rows: 0, bytes: 0, next_table: self.next_table, is_copy };
+        match record {
+            Record::Commit(commit) => dealt.deal(dealer, commit.changes(), place)?,
+            Record::CommitPrepared(decision) | Record::RollbackPrepared(decision) => {
+                let unknown = || place(&format!("it decides {:?}, which is not in doubt", decision.gid));
+                let replayed = self.in_doubt.decided(decision.prepared).ok_or_else(unknown)?;
+                for row_key in replayed.row_keys(decision.prepared) {
+                    dealer.deal_row(&row_key, span.end, None)?;
+                }
+                if kind == RecordKind::CommitPrepared {
+                    let body = replayed.read_body(self.tree, decision.prepared)?;
+                    let prepare = Prepare::decode(&body).map_err(|error| place(&error))?;
+                    dealt.deal(dealer, prepare.changes(), place)?;
+                }
+                dealt.deal(dealer, decision.changes(), place)?;
             }
+            Record::Prepare(_) => self.in_doubt.prepared(span.end, found.body),
             Record::BulkLoad(load) if self.onto_backup.is_some_and(|onto| onto.lacks(span.start)) => {
                 return Err(Error::LoadedPastLog { table: load.table.get(), lsn: span.start });
             }
@@ -285,26 +303,10 @@ impl<'a> Replay<'a> {
             | Record::RestorePoint(_)
             | Record::NoOp
             | Record::BulkLoad(_)
-            | Record::PageImages(_) => return Ok(Some(0)),
-        };
-        // Of a server with other checkpoints, so with a list of its own of storages to cut out.
-        let is_copy = self.onto_backup.is_some()
-            || self.is_standby
-            || self.received.iter().any(|stretch| stretch.contains(&span.start));
-        let mut dealt = Dealt { stamp: span.end, rows: 0, bytes: 0, next_table: self.next_table, is_copy };
-        if let Some((decision, outcome)) = decision {
-            let unknown = || place(&format!("it decides {:?}, which is not in doubt", decision.gid));
-            let replayed = self.in_doubt.decided(decision.prepared).ok_or_else(unknown)?;
-            for row_key in replayed.row_keys(decision.prepared) {
-                dealer.deal_row(&row_key, span.end, None)?;
-            }
-            if outcome == Outcome::Commit {
-                let body = replayed.read_body(self.tree, decision.prepared)?;
-                let prepare = Prepare::decode(&body).map_err(|error| place(&error))?;
-                dealt.deal(dealer, prepare.changes(), place)?;
-            }
+            | Record::PageImages(_) => {}
         }
-        dealt.deal(dealer, changes, place)?;
+        let took = begun.map(|begun| clock.monotonic().saturating_sub(begun));
+        self.kinds.count(kind, span.end.bytes_since(span.start), took);
         self.next_table = dealt.next_table;
         self.statistics.rows += dealt.rows;
         self.part_rows += dealt.rows;
@@ -395,6 +397,7 @@ impl<'a> Replay<'a> {
         let now = self.environment.clock.monotonic();
         self.statistics.end_of_log = end.lsn;
         self.statistics.duration = now.saturating_sub(self.started);
+        self.statistics.by_kind = self.kinds.read();
         self.statistics.pages_read = self.tree.pages().file().read_counts().reads.saturating_sub(ROOT_READS);
         let long_bodies = self.in_doubt.take_long_bodies();
         let frozen = (!memtable.is_empty()).then(|| crate::snapshots::view::Frozen {

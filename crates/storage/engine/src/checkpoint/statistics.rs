@@ -108,6 +108,10 @@ pub struct CheckpointStatistics {
     pub recovery_file_bytes: u64,
     /// Bytes given back to the file system.
     pub punched_bytes: u64,
+    /// The fullest that the active memtable was while it ran, in thousandths of what it may take. At 1000 writers wait.
+    pub fill_highest_permille: u64,
+    /// How long commits were delayed while it ran, all threads together.
+    pub writers_delayed: Duration,
     /// From the freeze to the end.
     pub duration: Duration,
     /// Where the time went.
@@ -137,6 +141,8 @@ impl CheckpointStatistics {
             image_bytes = self.image_bytes,
             recovery_file_bytes = self.recovery_file_bytes,
             page_file_bytes = self.page_file_bytes,
+            fill_highest_permille = self.fill_highest_permille,
+            writers_delayed_us = micros(self.writers_delayed),
             freeze_us = micros(durations.freeze),
             log_flush_us = micros(durations.log_flush),
             merge_us = micros(durations.merge),
@@ -239,6 +245,8 @@ mod tests {
                 image_bytes: 0,
                 recovery_file_bytes: 0,
                 punched_bytes: 0,
+                fill_highest_permille: 0,
+                writers_delayed: Duration::ZERO,
                 duration: Duration::ZERO,
                 durations: CheckpointDurations::default(),
             });

@@ -2,23 +2,23 @@
 //! checkpoints. Nothing depends on it but estimates and what people see, so it is never synced, and one that is missing,
 //! torn or damaged counts as empty, record by record. If the power goes, it holds what the file system had written.
 //!
-//! 101 records of 256 bytes, integers little-endian: first the speed of replay, then checkpoint `n` in record
+//! 101 records of 320 bytes, integers little-endian: first the speed of replay, then checkpoint `n` in record
 //! `1 + n % 100`. Reserved bytes are zero.
 //!
 //! | offset | bytes | field            | replay speed                                                         |
 //! |-------:|------:|------------------|----------------------------------------------------------------------|
-//! |      0 |     4 | checksum         | CRC-32C of bytes 4..256; a record that does not match is empty       |
-//! |      4 |     4 | kind             | 0x4D5331_00: replay speed, version 1                                 |
+//! |      0 |     4 | checksum         | CRC-32C of bytes 4..320; a record that does not match is empty       |
+//! |      4 |     4 | kind             | 0x4D5332_00: replay speed, version 2                                 |
 //! |      8 |    16 | database         | database id; records of another one are empty                        |
 //! |     24 |     8 | slowness         | millionths of the built-in time that a replay takes                  |
 //! |     32 |     8 | rows_per_second  | of the last replay that was measured                                 |
 //! |     40 |     8 | bytes_per_second | of log, of that replay                                               |
-//! |     48 |   208 | reserved         |                                                                      |
+//! |     48 |   272 | reserved         |                                                                      |
 //!
 //! | offset | bytes | field            | checkpoint                                                           |
 //! |-------:|------:|------------------|----------------------------------------------------------------------|
 //! |      0 |     4 | checksum         | as above                                                             |
-//! |      4 |     4 | kind             | 0x4D5331_01: checkpoint, version 1                                   |
+//! |      4 |     4 | kind             | 0x4D5332_01: checkpoint, version 2                                   |
 //! |      8 |    16 | database         | as above                                                             |
 //! |     24 |     8 | number           | checkpoints of the database, with this one                           |
 //! |     32 |     8 | trigger          | place in the list of triggers, from 0                                |
@@ -26,6 +26,9 @@
 //! |     48 |    16 | redo points      | before and after                                                     |
 //! |     64 |   104 | counts           | rows, chunks, leaves, interior pages; pages read, fresh, protected, freed; tables reclaimed; bytes of page file, images, recovery file, punched |
 //! |    168 |    88 | durations        | nanoseconds: freeze, log flush, merge, recovery write and sync, page write and sync, publish and its longest, paused, total |
+//! |    256 |     8 | fill             | thousandths of its limit that the active memtable had used at most   |
+//! |    264 |     8 | delayed          | nanoseconds that commits were delayed                                |
+//! |    272 |    48 | reserved         |                                                                      |
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -44,13 +47,13 @@ use crate::pacing::recovery_time::ReplaySpeed;
 /// Path of the file.
 pub(crate) const MEASUREMENTS_PATH: &str = "measurements";
 
-const RECORD_BYTES: usize = 256;
-const KIND_SPEED: u32 = 0x4D53_3100;
-const KIND_CHECKPOINT: u32 = 0x4D53_3101;
+const RECORD_BYTES: usize = 320;
+const KIND_SPEED: u32 = 0x4D53_3200;
+const KIND_CHECKPOINT: u32 = 0x4D53_3201;
 const FIELDS_AT: usize = 24;
 /// Fields of a checkpoint's record, of 8 bytes each.
-const FIELD_COUNT: usize = 29;
-const _: () = assert!(FIELDS_AT + 8 * FIELD_COUNT == RECORD_BYTES);
+const FIELD_COUNT: usize = 31;
+const _: () = assert!(FIELDS_AT + 8 * FIELD_COUNT + 48 == RECORD_BYTES);
 
 const TRIGGERS: [Trigger; 7] = [
     Trigger::MemtableFull,
@@ -222,6 +225,8 @@ impl Record {
             nanos(durations.publish_max),
             nanos(durations.paused),
             nanos(durations.total),
+            from.fill_highest_permille,
+            nanos(from.writers_delayed),
         ];
         let mut record = Record::new(KIND_CHECKPOINT, database);
         fields.into_iter().enumerate().for_each(|(index, field)| record.set(index, field));
@@ -253,6 +258,8 @@ impl Record {
             image_bytes: self.field(15),
             recovery_file_bytes: self.field(16),
             punched_bytes: self.field(17),
+            fill_highest_permille: self.field(29),
+            writers_delayed: nanos(30),
             duration: nanos(28),
             durations: CheckpointDurations {
                 freeze: nanos(18),

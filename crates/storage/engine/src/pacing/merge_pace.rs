@@ -20,6 +20,8 @@ pub(crate) struct MergePace<'e> {
     paused: Duration,
     /// From the beginning to the last chunk, without pauses.
     merging: Duration,
+    /// How long commits had been delayed when it began.
+    delayed_before: Duration,
 }
 
 impl<'e> MergePace<'e> {
@@ -33,7 +35,9 @@ impl<'e> MergePace<'e> {
             started: engine.clock().monotonic(),
             paused: Duration::ZERO,
             merging: Duration::ZERO,
+            delayed_before: engine.pacing.delayed(),
         };
+        engine.pacing.begin_fill();
         pace.report();
         pace
     }
@@ -52,6 +56,17 @@ impl<'e> MergePace<'e> {
         self.report();
         self.engine.pacing.room.has_changed();
         self.rest(written_bytes);
+    }
+
+    /// The fullest that the active memtable has been since the beginning, as far as anybody has looked.
+    pub(crate) fn fill_highest_permille(&self) -> u64 {
+        self.engine.pacing.pace_writers(|| self.engine.fill());
+        self.engine.pacing.fill_highest_permille()
+    }
+
+    /// How long commits were delayed since the beginning, all threads together.
+    pub(crate) fn writers_delayed(&self) -> Duration {
+        self.engine.pacing.delayed().saturating_sub(self.delayed_before)
     }
 
     fn elapsed(&self) -> Duration {

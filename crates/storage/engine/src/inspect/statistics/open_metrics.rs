@@ -216,6 +216,24 @@ impl Statistics {
         families.gauge("recovery_bytes", "Log that a recovery would replay now.", estimate.bytes);
         families.seconds("last_recovery", "Time that the recovery at open took.", self.recovery.duration);
         families.gauge("last_recovery_rows", "Rows that the recovery at open replayed.", self.recovery.rows);
+        families.family("open_phase_seconds", "gauge", "Time that a part of opening took.");
+        for (phase, took) in self.recovery.phases.by_name() {
+            families.sample("open_phase_seconds", Some(("phase", phase)), took.as_secs_f64());
+        }
+        let kinds = self.recovery.by_kind.by_name();
+        families.family("last_recovery_records", "gauge", "Records that the recovery at open replayed.");
+        for (kind, replayed) in &kinds {
+            families.sample("last_recovery_records", Some(("kind", kind)), replayed.records);
+        }
+        let help = "Time that the recovery at open took for records of a kind, estimated.";
+        families.family("last_recovery_record_seconds", "gauge", help);
+        for (kind, replayed) in &kinds {
+            families.sample(
+                "last_recovery_record_seconds",
+                Some(("kind", kind)),
+                replayed.busy.as_secs_f64(),
+            );
+        }
     }
 
     fn hold_families(&self, families: &mut Families) {
@@ -271,6 +289,12 @@ impl CheckpointStatistics {
         let started = self.started_micros as f64 / 1e6;
         families.gauge("last_checkpoint_timestamp_seconds", "When the last checkpoint began.", started);
         families.seconds("last_checkpoint", "Time that the last checkpoint took.", self.duration);
+        #[expect(clippy::cast_precision_loss, reason = "a small number")]
+        let fill = self.fill_highest_permille as f64 / 1000.0;
+        let help = "The most that was used of the active memtable while the last checkpoint ran.";
+        families.gauge("last_checkpoint_fill_ratio", help, fill);
+        let help = "Time that commits were delayed while the last checkpoint ran.";
+        families.seconds("last_checkpoint_delayed", help, self.writers_delayed);
         families.gauge("last_checkpoint_rows", "Rows that the last checkpoint merged.", self.rows);
         families.gauge(
             "last_checkpoint_pages",
