@@ -21,17 +21,14 @@ mod configuration;
 mod figures;
 mod killed;
 mod load;
-mod pace;
 mod plan;
 #[cfg(feature = "plot")]
 mod plot;
 mod readers;
-mod recorder;
 mod report;
 mod series;
 mod stamps;
 mod tables;
-mod timeline;
 mod watch;
 mod write_run;
 mod writer_process;

@@ -10,6 +10,9 @@
 //!     replay    of that log alone
 //!     reclaim   what the drops left: cut out of the tree and given back
 //! ```
+//! `mixed` instead drops tables and creates them again beside writers of rows, for as long as it is told, with the engine's own
+//! checkpoints, and then replays what is left of the log.
+//!
 //! Invariants:
 //! * A figure counts only if the tables are there, or gone, and the database is sound at the end.
 //! * A replay is measured in a process that did nothing before it.
@@ -18,6 +21,7 @@
 
 mod arguments;
 mod cell;
+mod mixed;
 mod report;
 mod step;
 mod tables;

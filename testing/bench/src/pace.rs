@@ -11,32 +11,32 @@
 use std::time::Duration;
 
 /// See the module.
-pub(super) const GRAIN: Duration = Duration::from_millis(1);
+pub(crate) const GRAIN: Duration = Duration::from_millis(1);
 
 /// The pace of one thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     per_second: f64,
     started: u64,
 }
 
 impl Pace {
-    pub(super) fn new(per_second: f64) -> Pace {
+    pub(crate) fn new(per_second: f64) -> Pace {
         Pace { per_second, started: 0 }
     }
 
     /// When the next operation is due, since the start of the run.
-    pub(super) fn due(&self) -> Duration {
+    pub(crate) fn due(&self) -> Duration {
         Duration::from_secs_f64(self.started as f64 / self.per_second)
     }
 
     /// How long to sleep before the next operation.
-    pub(super) fn sleep(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn sleep(&self, now: Duration) -> Option<Duration> {
         self.due().checked_sub(now).filter(|ahead| *ahead >= GRAIN)
     }
 
     /// The next operation begins; returns what its lateness adds to its latency.
-    pub(super) fn begin(&mut self, now: Duration) -> Duration {
+    pub(crate) fn begin(&mut self, now: Duration) -> Duration {
         let late = now.saturating_sub(self.due()).saturating_sub(GRAIN);
         self.started += 1;
         late

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::pace::Pace;
-use super::timeline::Timeline;
 use crate::error::BenchError;
 use crate::histogram::Histogram;
+use crate::pace::Pace;
 use crate::timed_run::sleep_unless_stopped;
+use crate::timeline::Timeline;
 use crate::usage::{Usage, machine_cpu, now};
 
 /// One writer's count; its body asks `turn` and says `done`.
-pub(super) struct Recorder<'run> {
+pub(crate) struct Recorder<'run> {
     stop: &'run AtomicBool,
     start: Instant,
     begin: Instant,
@@ -27,7 +27,7 @@ pub(super) struct Recorder<'run> {
 
 impl Recorder<'_> {
     /// Waits until the next operation is due; false when the run is over.
-    pub(super) fn turn(&mut self) -> bool {
+    pub(crate) fn turn(&mut self) -> bool {
         if let Some(pace) = &mut self.pace {
             let mut since = self.start.elapsed();
             if let Some(ahead) = pace.sleep(since) {
@@ -42,7 +42,7 @@ impl Recorder<'_> {
     }
 
     /// The operation that began with the last turn has ended.
-    pub(super) fn done(&mut self) {
+    pub(crate) fn done(&mut self) {
         let end = now();
         self.histogram.record(end - self.begin + self.late);
         self.timeline.add(end - self.start);
@@ -52,34 +52,34 @@ impl Recorder<'_> {
 
 /// What all writers did.
 #[derive(Debug)]
-pub(super) struct Recorded {
-    pub(super) elapsed: Duration,
-    pub(super) histogram: Histogram,
-    pub(super) timeline: Timeline,
-    pub(super) usage: Usage,
+pub(crate) struct Recorded {
+    pub(crate) elapsed: Duration,
+    pub(crate) histogram: Histogram,
+    pub(crate) timeline: Timeline,
+    pub(crate) usage: Usage,
     /// Of other processes, meanwhile.
-    pub(super) other_cpu: Duration,
+    pub(crate) other_cpu: Duration,
 }
 
 impl Recorded {
-    pub(super) fn operations(&self) -> u64 {
+    pub(crate) fn operations(&self) -> u64 {
         self.histogram.count()
     }
 
-    pub(super) fn operations_per_second(&self) -> f64 {
+    pub(crate) fn operations_per_second(&self) -> f64 {
         self.operations() as f64 / self.elapsed.as_secs_f64()
     }
 }
 
 /// How long, and at what rate all threads together; as fast as they can if none is given.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    pub(super) duration: Duration,
-    pub(super) operations_per_second: Option<f64>,
+pub(crate) struct Span {
+    pub(crate) duration: Duration,
+    pub(crate) operations_per_second: Option<f64>,
 }
 
 /// Runs `body` on `threads` threads, each with its number, until the time is over or one of them fails.
-pub(super) fn run<F>(threads: usize, span: Span, body: F) -> Result<Recorded, BenchError>
+pub(crate) fn run<F>(threads: usize, span: Span, body: F) -> Result<Recorded, BenchError>
 where
     F: Fn(usize, &mut Recorder<'_>) -> Result<(), BenchError> + Sync,
 {

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 /// What throughput is shown for; a multiple of every bin width.
-pub(super) const INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 const WIDTHS_MILLIS: [u64; 6] = [1, 2, 5, 10, 20, 50];
 /// 7 MiB a thread.
 const BINS_MAX: u64 = 600_000;
@@ -27,14 +27,14 @@ struct Bin {
 
 /// Completions of one thread, or of all after merging.
 #[derive(Clone, Debug)]
-pub(super) struct Timeline {
+pub(crate) struct Timeline {
     width_micros: u64,
     bins: Vec<Bin>,
 }
 
 impl Timeline {
     /// Room for `duration`; what completes later widens it.
-    pub(super) fn new(duration: Duration) -> Timeline {
+    pub(crate) fn new(duration: Duration) -> Timeline {
         let millis = duration.as_millis();
         let fits = |width: &u64| millis / u128::from(*width) < u128::from(BINS_MAX);
         let width = WIDTHS_MILLIS.into_iter().find(fits).unwrap_or(100);
@@ -43,7 +43,7 @@ impl Timeline {
     }
 
     /// One completion, `since` the start of the run.
-    pub(super) fn add(&mut self, since: Duration) {
+    pub(crate) fn add(&mut self, since: Duration) {
         let micros = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
         let index = usize::try_from(micros / self.width_micros).unwrap_or(usize::MAX);
         if index >= self.bins.len() {
@@ -58,7 +58,7 @@ impl Timeline {
         bin.count = bin.count.saturating_add(1);
     }
 
-    pub(super) fn merge(&mut self, other: &Timeline) {
+    pub(crate) fn merge(&mut self, other: &Timeline) {
         assert_eq!(self.width_micros, other.width_micros, "threads of one run have bins of one width");
         if self.bins.len() < other.bins.len() {
             self.bins.resize(other.bins.len(), Bin::default());
@@ -71,7 +71,7 @@ impl Timeline {
     }
 
     /// The longest time without a completion between the start and `elapsed`.
-    pub(super) fn longest_gap(&self, elapsed: Duration) -> Duration {
+    pub(crate) fn longest_gap(&self, elapsed: Duration) -> Duration {
         let (mut longest, mut last) = (0, 0);
         let starts = (0_u64..).map(|index| index * self.width_micros);
         for (start, bin) in starts.zip(&self.bins).filter(|(_, bin)| bin.count > 0) {
@@ -83,7 +83,7 @@ impl Timeline {
     }
 
     /// Completions in each whole interval of `duration`.
-    pub(super) fn intervals(&self, duration: Duration) -> Vec<u64> {
+    pub(crate) fn intervals(&self, duration: Duration) -> Vec<u64> {
         let whole = usize::try_from(duration.as_millis() / INTERVAL.as_millis()).unwrap_or(usize::MAX);
         let interval_micros = u64::try_from(INTERVAL.as_micros()).expect("a tenth of a second");
         let bins = usize::try_from(interval_micros / self.width_micros).expect("at most a hundred");
@@ -96,18 +96,18 @@ impl Timeline {
 
 /// How even throughput was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Evenness {
-    pub(super) median: u64,
-    pub(super) least: u64,
+pub(crate) struct Evenness {
+    pub(crate) median: u64,
+    pub(crate) least: u64,
     /// Intervals in which nothing completed.
-    pub(super) at_zero: u64,
+    pub(crate) at_zero: u64,
     /// Intervals with less than a fifth of the median.
-    pub(super) below_fifth: u64,
+    pub(crate) below_fifth: u64,
     /// Intervals with less than half of the median.
-    pub(super) below_half: u64,
+    pub(crate) below_half: u64,
 }
 
-pub(super) fn evenness(intervals: &[u64]) -> Evenness {
+pub(crate) fn evenness(intervals: &[u64]) -> Evenness {
     let mut sorted = intervals.to_vec();
     sorted.sort_unstable();
     let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);

@@ -41,6 +41,39 @@ fn every_load_is_measured_step_by_step() {
 }
 
 #[test]
+fn tables_are_truncated_and_several_go_in_one_transaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "--loads rows --verbs drop,truncate --per-transaction 1,7,100 --tables 40 --rows 5 --threads 2 --cache-mib 1 --json";
+    let output = bench(directory.path(), arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let measured: Vec<_> =
+        lines.iter().map(|line| (line["verb"].as_str(), line["per_transaction"].as_u64())).collect();
+    let expected: Vec<_> = ["drop", "truncate"]
+        .into_iter()
+        .flat_map(|verb| [1, 7, 100].map(|each| (Some(verb), Some(each))))
+        .collect();
+    assert_eq!(measured, expected);
+    for line in &lines {
+        let figure = |name: &str| line["figures"][name].as_f64().unwrap_or_else(|| panic!("{name}: {line}"));
+        assert!(figure("drop_tables_per_second") > 0.0 && figure("replay_drops_records") >= 1.0, "{line}");
+    }
+}
+
+#[test]
+fn drops_are_mixed_with_writes_and_memory_is_watched() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = bench(directory.path(), "--loads mixed --tables 50 --seconds 2 --cache-mib 8 --json");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let line: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one line of JSON");
+    let figure = |name: &str| line["figures"][name].as_f64().unwrap_or_else(|| panic!("{name}: {line}"));
+    assert!(figure("mixed_per_second") > 0.0 && figure("mixed_small_transactions_per_second") > 0.0);
+    assert!(figure("mixed_memory_most_mib") > 0.0 && figure("replay_mixed_memory_peak_mib") > 0.0);
+}
+
+#[test]
 fn tables_are_shown_by_cache() {
     let directory = tempfile::tempdir().unwrap();
     let output = bench(directory.path(), "--loads empty --tables 20 --threads 2 --cache-mib 1,2");

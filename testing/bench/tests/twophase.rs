@@ -29,3 +29,30 @@ fn pairs_are_written_killed_and_replayed() {
     }
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "databases are left behind");
 }
+
+#[test]
+fn checkpoints_come_between_what_is_held_and_what_is_in_doubt_is_decided_after_the_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_seawall-bench"))
+        .args(["twophase", "--clients", "4", "--seconds", "1.5", "--rows", "500", "--json"])
+        .args([
+            "--checkpoint-interval",
+            "0.3",
+            "--hold-ms",
+            "0,50",
+            "--in-doubt",
+            "40",
+            "--rows-each",
+            "3",
+            "--dir",
+        ])
+        .arg(directory.path())
+        .output()
+        .expect("the program was built with this test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let line: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one line of JSON");
+    let pairs = &line["pairs"];
+    assert!(pairs["written"]["checkpoints"].as_u64() > Some(0), "{line}");
+    assert_eq!(pairs["replayed"]["decided"].as_u64(), Some(40), "{line}");
+    assert!(pairs["written"]["slowest_decision_micros"].as_f64() > Some(0.0), "{line}");
+}

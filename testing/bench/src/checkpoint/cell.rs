@@ -123,7 +123,11 @@ impl Cell {
             options.checkpoint.chunk_bytes = chunk_bytes;
         }
         match self.kind {
-            Kind::Extreme => options.recovery.target = Options::default().recovery.target,
+            // By memory and time, and not by the log alone where memory takes more than the engine's default.
+            Kind::Extreme => {
+                options.recovery.target = Options::default().recovery.target;
+                options.checkpoint.log_bytes = options.checkpoint.log_bytes.max(self.memtable_bytes);
+            }
             Kind::Overwrite => options.checkpoint.log_bytes = NEVER_BYTES,
             Kind::Readers | Kind::Kill => {
                 options.checkpoint.log_bytes = NEVER_BYTES;

@@ -42,6 +42,7 @@ const SECONDS_UNTIL_KILLED: f64 = 30.0;
 const KILLS: u64 = 5;
 const KILLS_AT_ANY_MOMENT: u64 = 20;
 const RECOVERY_TARGET: f64 = 5.0;
+const CACHE_MIB: u64 = 256;
 const MEMTABLE_BYTES_MIN: u64 = 1 << 30;
 /// An upper bound of what a row costs in a memtable beyond its value.
 const ROW_OVERHEAD_BYTES: u64 = 160;
@@ -171,15 +172,15 @@ fn limits(test: &Test, common: &Common) -> Limits {
     let all_rows = common.rows.saturating_mul(u64::from(common.value_bytes) + ROW_OVERHEAD_BYTES);
     let twice_all_rows = all_rows.saturating_mul(2).max(MEMTABLE_BYTES_MIN);
     let mut limits = Limits {
-        cache_bytes: common.cache_mib << 20,
+        cache_bytes: common.cache_mib.unwrap_or(CACHE_MIB) << 20,
         memtable_bytes: common.memtable_mib.map_or(twice_all_rows, |mebibytes| mebibytes << 20),
         chunk_bytes: common.chunk_mib.map(|mebibytes| mebibytes << 20),
         recovery_target: RECOVERY_TARGET,
     };
     match test {
         Test::Extreme { memory_mib, .. } => {
-            limits.memtable_bytes = memory_mib << 19;
-            limits.cache_bytes = memory_mib << 19;
+            limits.memtable_bytes = common.memtable_mib.map_or(memory_mib << 19, |mebibytes| mebibytes << 20);
+            limits.cache_bytes = common.cache_mib.map_or(memory_mib << 19, |mebibytes| mebibytes << 20);
         }
         Test::Readers { .. } => limits.chunk_bytes = limits.chunk_bytes.or(Some(CHUNK_BYTES_OF_READERS)),
         Test::RecoveryTarget { target, .. } => limits.recovery_target = *target,
@@ -245,6 +246,8 @@ mod tests {
     #[test]
     fn each_test_has_its_limits() {
         assert_eq!(plan(&test("extreme")).unwrap().1.cache_bytes, 128 << 20);
+        let regime = plan(&test("extreme --cache-mib 12288 --memtable-mib 3072 --interval 30")).unwrap().1;
+        assert_eq!((regime.cache_bytes, regime.memtable_bytes), (12 << 30, 3 << 30));
         assert_eq!(plan(&test("readers")).unwrap().1.chunk_bytes, Some(64 << 20));
         assert_eq!(plan(&test("kill")).unwrap().2.len(), 2);
         assert_eq!(plan(&test("recovery-target --runs 3")).unwrap().2[0].runs, 3);

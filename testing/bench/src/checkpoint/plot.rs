@@ -14,9 +14,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::series;
-use super::timeline::INTERVAL;
 use crate::error::{BenchError, file_error};
 use crate::report::number;
+use crate::timeline::INTERVAL;
 
 const WIDTH: u32 = 1200;
 const PANEL_HEIGHT: u32 = 320;

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::timeline::INTERVAL;
 use crate::error::{BenchError, file_error};
+use crate::timeline::INTERVAL;
 
 const HEADER: &str = "second,rows_per_second";
 

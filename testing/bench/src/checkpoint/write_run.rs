@@ -7,11 +7,11 @@ use seawall::{Database, Table};
 use super::cell::{Cell, Kind, TABLE};
 use super::figures::Figures;
 use super::load::{Keys, NAME, Writer};
-use super::recorder::{Recorded, Span, run};
 use super::series;
-use super::timeline::{Evenness, evenness};
 use super::watch::{Watched, watched};
 use crate::error::{BenchError, engine_error};
+use crate::recorder::{Recorded, Span, run};
+use crate::timeline::{Evenness, evenness};
 use crate::usage::{Memory, device_written};
 use crate::workload::per;
 

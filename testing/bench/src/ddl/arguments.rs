@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use crate::command_line::seconds;
+
 /// Which tables are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -15,6 +17,18 @@ pub(crate) enum Load {
     Rows,
     /// One table of `--large-mib`.
     Large,
+    /// One session drops empty tables and creates them again, one at a time, beside seven that write rows: memory each second.
+    Mixed,
+}
+
+/// How tables lose their rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verb {
+    /// With the table.
+    Drop,
+    /// Alone.
+    Truncate,
 }
 
 /// What `ddl` takes.
@@ -29,6 +43,15 @@ pub(crate) struct Arguments {
     /// Tables of `empty` and `rows`
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(super) tables: u64,
+    /// Whether tables are dropped or truncated, comma-separated; of `mixed`, dropped
+    #[arg(long, value_delimiter = ',', default_values_t = [Verb::Drop])]
+    pub(super) verbs: Vec<Verb>,
+    /// Tables that one transaction drops or truncates, comma-separated
+    #[arg(long, value_delimiter = ',', default_values_t = [1])]
+    pub(super) per_transaction: Vec<u64>,
+    /// Seconds of `mixed`
+    #[arg(long, default_value_t = 60.0, value_parser = seconds)]
+    pub(super) seconds: f64,
     /// Rows of each table of `rows`
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(super) rows: u64,
@@ -61,6 +84,16 @@ impl std::fmt::Display for Load {
             Load::Empty => "empty",
             Load::Rows => "rows",
             Load::Large => "large",
+            Load::Mixed => "mixed",
+        })
+    }
+}
+
+impl std::fmt::Display for Verb {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Verb::Drop => "drop",
+            Verb::Truncate => "truncate",
         })
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seawall::{Background, Database, Options};
 use serde::{Deserialize, Serialize};
 
-use super::arguments::Load;
+use super::arguments::{Load, Verb};
 use crate::error::{BenchError, engine_error};
 
 pub(super) const NAME: &str = "seawall";
@@ -23,6 +23,10 @@ const LARGE_ROW_BYTES: u64 = 8 + VALUE_BYTES + 8;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cell {
     pub(super) load: Load,
+    pub(super) verb: Verb,
+    pub(super) per_transaction: u64,
+    /// Of `Mixed`.
+    pub(super) seconds: f64,
     pub(super) tables: u64,
     pub(super) rows: u64,
     pub(super) large_mib: u64,
@@ -37,16 +41,24 @@ pub(crate) struct Cell {
 impl Cell {
     pub(super) fn table_count(&self) -> u64 {
         match self.load {
-            Load::Empty | Load::Rows => self.tables,
+            Load::Empty | Load::Rows | Load::Mixed => self.tables,
             Load::Large => 1,
         }
     }
 
     pub(super) fn rows_of_a_table(&self) -> u64 {
         match self.load {
-            Load::Empty => 0,
+            Load::Empty | Load::Mixed => 0,
             Load::Rows => self.rows,
             Load::Large => (self.large_mib << 20) / LARGE_ROW_BYTES,
+        }
+    }
+
+    /// Tables that are there when all were dropped or truncated.
+    pub(super) fn tables_left(&self) -> u64 {
+        match self.verb {
+            Verb::Drop => 0,
+            Verb::Truncate => self.table_count(),
         }
     }
 

@@ -12,9 +12,10 @@ pub(super) struct Measured {
 }
 
 /// Figures in the order of the steps: what a step is about first.
-const STEPS: [&str; 6] = ["puts", "create", "replay_creates", "drop", "replay_drops", "reclaim"];
+const STEPS: [&str; 8] =
+    ["puts", "create", "replay_creates", "drop", "replay_drops", "reclaim", "mixed", "replay_mixed"];
 
-pub(super) fn markdown(load: Load, threads: usize, arguments: &Arguments, measured: &[Measured]) -> String {
+pub(super) fn markdown(load: Load, what: &str, arguments: &Arguments, measured: &[Measured]) -> String {
     let mut lines = vec![vec!["median".to_owned()]];
     let caches = &arguments.cache_mib;
     lines[0].extend(caches.iter().map(|cache| format!("cache {cache} MiB")));
@@ -25,7 +26,7 @@ pub(super) fn markdown(load: Load, threads: usize, arguments: &Arguments, measur
         }
         lines.push(line);
     }
-    format!("### {}, {threads} sessions\n\n{}", title(load, arguments), table(&lines, 1))
+    format!("### {}, {what}\n\n{}", title(load, arguments), table(&lines, 1))
 }
 
 fn title(load: Load, arguments: &Arguments) -> String {
@@ -33,6 +34,10 @@ fn title(load: Load, arguments: &Arguments) -> String {
         Load::Empty => format!("{} empty tables", number(arguments.tables as f64)),
         Load::Rows => format!("{} tables of {} rows", number(arguments.tables as f64), arguments.rows),
         Load::Large => format!("One table of {} MiB", arguments.large_mib),
+        Load::Mixed => {
+            let (tables, seconds) = (number(arguments.tables as f64), arguments.seconds);
+            format!("{tables} empty tables, dropped and created beside writers for {seconds} s")
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::arguments::{Arguments, Load};
+use super::arguments::{Arguments, Load, Verb};
 use super::cell::Cell;
 use super::report::{Measured, markdown};
 use super::step::{Figures, Kind, Step};
@@ -18,23 +18,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<usize, BenchError> {
     let mut failures = 0;
     for load in &arguments.loads {
         for threads in threads_of(*load, arguments) {
-            let mut measured = Vec::new();
-            for run in 1..=arguments.runs {
-                for cache_mib in &arguments.cache_mib {
-                    let cell = cell(arguments, *load, threads, *cache_mib, run, scratch.directory());
-                    let name = format!("{load}, {threads} sessions, cache {cache_mib} MiB, run {run}");
-                    match measure(&cell, arguments) {
-                        Ok(done) => measured.push(done),
-                        Err(error) => {
-                            eprintln!("{name}: {error}");
-                            failures += 1;
+            for (verb, per_transaction) in statements_of(*load, arguments) {
+                let mut measured = Vec::new();
+                for run in 1..=arguments.runs {
+                    for cache_mib in &arguments.cache_mib {
+                        let mut cell = cell(arguments, *load, threads, *cache_mib, run, scratch.directory());
+                        (cell.verb, cell.per_transaction) = (verb, per_transaction);
+                        match measure(&cell, arguments) {
+                            Ok(done) => measured.push(done),
+                            Err(error) => {
+                                eprintln!("{}: {error}", name(&cell));
+                                failures += 1;
+                            }
                         }
+                        remove(&cell.directory)?;
                     }
-                    remove(&cell.directory)?;
                 }
-            }
-            if !arguments.json {
-                println!("{}", markdown(*load, threads, arguments, &measured));
+                if !arguments.json {
+                    let what = format!("{threads} sessions, {verb}, {per_transaction} a transaction");
+                    println!("{}", markdown(*load, &what, arguments, &measured));
+                }
             }
         }
     }
@@ -45,13 +48,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<usize, BenchError> {
 fn threads_of(load: Load, arguments: &Arguments) -> Vec<usize> {
     match load {
         Load::Empty | Load::Rows => arguments.threads.clone(),
-        Load::Large => vec![1],
+        Load::Large | Load::Mixed => vec![1],
     }
+}
+
+fn statements_of(load: Load, arguments: &Arguments) -> Vec<(Verb, u64)> {
+    if load == Load::Mixed {
+        return vec![(Verb::Drop, 1)];
+    }
+    let counts = || arguments.per_transaction.iter().map(|count| (*count).max(1));
+    arguments.verbs.iter().flat_map(|verb| counts().map(|count| (*verb, count))).collect()
+}
+
+fn name(cell: &Cell) -> String {
+    let Cell { load, threads, verb, per_transaction, cache_mib, run, .. } = cell;
+    format!(
+        "{load}, {threads} sessions, {verb}, {per_transaction} a transaction, cache {cache_mib} MiB, run {run}"
+    )
 }
 
 fn cell(arguments: &Arguments, load: Load, threads: usize, cache_mib: u64, run: u64, scratch: &Path) -> Cell {
     Cell {
         load,
+        verb: Verb::Drop,
+        per_transaction: 1,
+        seconds: arguments.seconds,
         tables: arguments.tables,
         rows: arguments.rows,
         large_mib: arguments.large_mib,
@@ -74,6 +95,8 @@ fn remove(directory: &Path) -> Result<(), BenchError> {
 #[derive(Serialize)]
 struct Line<'a> {
     load: Load,
+    verb: Verb,
+    per_transaction: u64,
     tables: u64,
     rows_of_a_table: u64,
     threads: usize,
@@ -88,13 +111,15 @@ fn measure(cell: &Cell, arguments: &Arguments) -> Result<Measured, BenchError> {
     for kind in steps(cell.load) {
         let step = Step { kind, cell: cell.clone() };
         let done: Figures = child::run("ddl-step", &step, !arguments.unsettled)?;
-        eprintln!("{}, {} sessions, cache {} MiB: {kind:?} done", cell.load, cell.threads, cell.cache_mib);
+        eprintln!("{}: {kind:?} done", name(cell));
         figures.extend(done);
     }
     add_ratios(&mut figures);
     if arguments.json {
         let line = Line {
             load: cell.load,
+            verb: cell.verb,
+            per_transaction: cell.per_transaction,
             tables: cell.table_count(),
             rows_of_a_table: cell.rows_of_a_table(),
             threads: cell.threads,
@@ -108,6 +133,9 @@ fn measure(cell: &Cell, arguments: &Arguments) -> Result<Measured, BenchError> {
 }
 
 fn steps(load: Load) -> Vec<Kind> {
+    if load == Load::Mixed {
+        return vec![Kind::Mixed, Kind::ReplayMixed];
+    }
     let all = [Kind::Puts, Kind::Create, Kind::ReplayCreates, Kind::Drop, Kind::ReplayDrops, Kind::Reclaim];
     // Where rows are loaded, checkpoints take the log away.
     let replays_creates = load == Load::Empty;
@@ -117,7 +145,7 @@ fn steps(load: Load) -> Vec<Kind> {
 /// What the figures of two steps say together.
 fn add_ratios(figures: &mut Figures) {
     let pairs = [
-        ("drop_rate_to_put_rate", "drop_per_second", "puts_per_second"),
+        ("drop_rate_to_put_rate", "drop_tables_per_second", "puts_per_second"),
         ("drop_seconds_to_replay_seconds", "drop_seconds", "replay_drops_seconds"),
         ("create_seconds_to_replay_seconds", "create_seconds", "replay_creates_seconds"),
     ];

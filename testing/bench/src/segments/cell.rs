@@ -13,7 +13,7 @@ use crate::error::{BenchError, engine_error, file_error};
 use crate::histogram::Histogram;
 use crate::usage::now;
 
-const ENGINE: &str = "seawall";
+pub(super) const ENGINE: &str = "seawall";
 const TABLE: &str = "t";
 /// Commits from one look at what is left to the next.
 const COMMITS_PER_LOOK: u64 = 32;
@@ -233,13 +233,13 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
 }
 
 /// Segments made ready for the log, but for recycled ones.
-fn made(statistics: &Statistics) -> u64 {
+pub(super) fn made(statistics: &Statistics) -> u64 {
     statistics.segments.prepared + statistics.segments.cleaned
 }
 
 impl Cell {
     /// A database on its second timeline.
-    fn create(&self) -> Result<Database, BenchError> {
+    pub(super) fn create(&self) -> Result<Database, BenchError> {
         let options = Options::default().with(|options| {
             options.format.segment_bytes = self.segment_bytes;
             options.mode = OpenMode::New;
@@ -259,7 +259,7 @@ impl Cell {
 
     /// Segments of the first timeline, far beyond where it was left, until there are as many as wanted.
     #[expect(clippy::disallowed_methods, reason = "the benchmark's own files")]
-    fn add_old_segments(&self) -> Result<(), BenchError> {
+    pub(super) fn add_old_segments(&self) -> Result<(), BenchError> {
         let log = self.directory.join("log");
         // The log itself has come nowhere near these numbers.
         let first = 1 << 20;
@@ -309,11 +309,11 @@ impl Cell {
     }
 }
 
-fn table(database: &Database) -> Result<Table, BenchError> {
+pub(super) fn table(database: &Database) -> Result<Table, BenchError> {
     database.table(TABLE).map_err(engine_error(ENGINE, "open a table"))
 }
 
-fn close(database: Database) -> Result<(), BenchError> {
+pub(super) fn close(database: Database) -> Result<(), BenchError> {
     database.close().map_err(engine_error(ENGINE, "close"))
 }
 

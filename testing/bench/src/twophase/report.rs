@@ -32,6 +32,14 @@ pub(super) fn show(
     line("for each put", &|one| rate(&one.written) / rate(&puts.written), 2);
     line("latency, median, us", &|one| one.written.median_micros, 0);
     line("latency, 99%, us", &|one| one.written.p99_micros, 0);
+    line("latency, 99.9%, us", &|one| one.written.p99_9_micros, 0);
+    line("slowest prepare, ms", &|one| one.written.slowest_prepare_micros / 1000.0, 1);
+    line("slowest decision, ms", &|one| one.written.slowest_decision_micros / 1000.0, 1);
+    line("checkpoints", &|one| one.written.checkpoints as f64, 0);
+    line("longest freeze, ms", &|one| one.written.longest_freeze_micros / 1000.0, 2);
+    line("open after the kill, seconds", &|one| one.replayed.open_seconds, 2);
+    line("decided then", &|one| one.replayed.decided as f64, 0);
+    line("deciding them, seconds", &|one| one.replayed.decide_seconds, 2);
     line("latency, slowest, ms", &|one| one.written.slowest_micros / 1000.0, 1);
     line("CPU a transaction, us", &|one| one.written.cpu_seconds * 1e6 / count(one), 1);
     line("log bytes a transaction", &|one| one.written.log_bytes as f64 / count(one), 0);
