@@ -21,6 +21,8 @@
 
 mod arguments;
 mod cell;
+mod create;
+mod figures;
 mod mixed;
 mod report;
 mod step;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use seawall::{Database, Options, Table};
 
 use super::cell::{Cell, NAME};
-use super::step::{Figures, Named, create_tables, mebibytes};
+use super::create::create_tables;
+use super::figures::{Figures, Named, mebibytes};
 use crate::error::{BenchError, engine_error};
 use crate::histogram::Histogram;
 use crate::random::Random;

@@ -1,7 +1,7 @@
 //! Tables: a column for each cache, a line for each figure.
 
 use super::arguments::{Arguments, Load};
-use super::step::Figures;
+use super::figures::Figures;
 use crate::report::{number, table};
 
 /// All steps of one cell.

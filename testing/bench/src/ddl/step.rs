@@ -3,23 +3,21 @@
 //! A step ends without closing the database, so that the next one finds what a kill leaves. Each step's figures are named
 //! for it.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use seawall::{Database, Durability, TransactionOptions};
+use seawall::Database;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{Load, Verb};
 use super::cell::{Cell, Checkpoints, NAME};
+use super::create::create_tables;
+use super::figures::{Figures, Named, mebibytes};
 use super::mixed;
 use crate::error::{BenchError, engine_error};
 use crate::histogram::Histogram;
 use crate::random::Shuffle;
 use crate::usage::{Memory, Usage, now};
-
-/// Name and value; the unit is in the name.
-pub(super) type Figures = BTreeMap<String, f64>;
 
 /// What is done to the cell's database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,35 +61,6 @@ pub(crate) fn run(step: &Step) -> Result<Figures, BenchError> {
     // Not closed: the next step is to find the log as it is.
     std::mem::forget(database);
     Ok(figures)
-}
-
-/// Figures of a step, as they come.
-pub(super) struct Named {
-    step: &'static str,
-    pub(super) figures: Figures,
-}
-
-impl Named {
-    pub(super) fn new(step: &'static str) -> Named {
-        Named { step, figures: Figures::new() }
-    }
-
-    pub(super) fn set(&mut self, name: &str, value: f64) {
-        self.figures.insert(format!("{}_{name}", self.step), value);
-    }
-
-    /// Count, rate and latencies of operations by all sessions.
-    pub(super) fn set_operations(&mut self, histogram: &Histogram, elapsed: Duration) {
-        self.set("per_second", histogram.count() as f64 / elapsed.as_secs_f64());
-        self.set("seconds", elapsed.as_secs_f64());
-        self.set("p50_us", histogram.quantile_micros(0.5));
-        self.set("p99_us", histogram.quantile_micros(0.99));
-        self.set("max_us", histogram.max_micros());
-    }
-}
-
-pub(super) fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / 1_048_576.0
 }
 
 /// Has `operation` done once for each number below `count`, by all sessions of the cell; how long each took.
@@ -160,22 +129,6 @@ fn create(cell: &Cell) -> Result<(Database, Figures), BenchError> {
     named.set("cpu_us_each", usage.cpu.as_secs_f64() * 1e6 / count);
     expect_tables(&database, cell.table_count())?;
     Ok((database, named.figures))
-}
-
-/// Each in a transaction of its own, with its rows; durable together, at the end.
-pub(super) fn create_tables(cell: &Cell, database: &Database) -> Result<(), BenchError> {
-    let value = Cell::value();
-    let options = TransactionOptions { durability: Durability::Async, ..TransactionOptions::default() };
-    for number in 0..cell.table_count() {
-        let mut transaction = database.with(options).begin();
-        let table = transaction.create_table(&Cell::name(number));
-        let table = table.map_err(engine_error(NAME, "create a table"))?;
-        for row in 0..cell.rows_of_a_table() {
-            transaction.put(&table, row.to_be_bytes(), &value).map_err(engine_error(NAME, "put"))?;
-        }
-        transaction.commit().map_err(engine_error(NAME, "commit"))?;
-    }
-    Ok(())
 }
 
 fn load_large(cell: &Cell, database: &Database) -> Result<(), BenchError> {

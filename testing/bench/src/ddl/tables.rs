@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::arguments::{Arguments, Load, Verb};
 use super::cell::Cell;
+use super::figures::Figures;
 use super::report::{Measured, markdown};
-use super::step::{Figures, Kind, Step};
+use super::step::{Kind, Step};
 use crate::child;
 use crate::error::{BenchError, file_error};
 use crate::scratch::Scratch;
