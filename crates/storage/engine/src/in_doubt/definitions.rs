@@ -71,9 +71,15 @@ impl Definitions {
     /// The transaction commits with this stamp. In the log's critical section.
     pub(crate) fn apply(&self, stamp: Lsn) {
         for (object, storage) in &self.tables {
-            let stays = storage.is_some() && object.is_known() && object.newest_storage() == *storage;
-            // Renamed, or altered: which is not on record.
-            if stays { object.alter(stamp) } else { object.change(*storage, stamp) }
+            let is_known = object.is_known();
+            let stays = is_known && storage.is_some() && object.newest_storage() == *storage;
+            if !stays {
+                object.change(*storage, stamp);
+            }
+            // Renamed, or altered: which is not on record. One that is being opened may have been either.
+            if stays || (!is_known && storage.is_some()) {
+                object.alter(stamp);
+            }
         }
     }
 }
