@@ -514,8 +514,9 @@ fn the_oldest_record_may_be_one_of_a_timeline_that_was_left() {
 
 /// Segments of a timeline that was left, far beyond where, as a former primary has them.
 fn add_old_segments(disk: &SimulatedDisk, count: u64) {
-    let segment = disk.read_file(&SegmentName { timeline: timeline(1), number: 1 }.path());
-    let segment = segment.filter(|bytes| bytes.len() as u64 == SEGMENT_BYTES).unwrap();
+    let names = disk.list_all().into_iter().map(|entry| entry.name);
+    let segments = names.filter(|name| name.starts_with("log/00000001")).map(|name| disk.read_file(&name));
+    let segment = segments.flatten().find(|bytes| bytes.len() as u64 == SEGMENT_BYTES).unwrap();
     for number in 1000..1000 + count {
         disk.write_file(&SegmentName { timeline: timeline(1), number }.path(), &segment);
     }

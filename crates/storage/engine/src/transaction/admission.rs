@@ -194,18 +194,7 @@ impl Engine {
                 self.check_inside(check)?;
                 let ticket = self.queue.enter(span.end).ok_or(Refused::QueueFull)?;
                 self.queue.count_rows(row_count);
-                for definition in request.definitions {
-                    definition.object.change(definition.storage, span.end);
-                    self.counters.reclaim.give_up(definition.given_up);
-                }
-                request.altered.iter().for_each(|object| object.alter(span.end));
-                if let Some(decided) = request.decided {
-                    decided.apply(span.end);
-                    self.counters.reclaim.give_up(decided.given_up());
-                }
-                if request.has_definitions() {
-                    self.objects.defined(span.end);
-                }
+                self.apply_definitions(request, span.end);
                 if let Some(holder) = request.holder {
                     self.in_doubt.protected.count(holder);
                 }
@@ -221,6 +210,26 @@ impl Engine {
                 Err(Refused::Overtaken) if !check.is_last_round() => check.rounds += 1,
                 Err(refused) => return Err(refused),
             }
+        }
+    }
+
+    /// What the record defines is so from its place in the log on. In the log's critical section.
+    fn apply_definitions(&self, request: &CommitRequest<'_>, stamp: Lsn) {
+        // Of a prepare its decision does.
+        if request.holder.is_some() {
+            return;
+        }
+        for definition in request.definitions {
+            definition.object.change(definition.storage, stamp);
+            self.counters.reclaim.give_up(definition.given_up);
+        }
+        request.altered.iter().for_each(|object| object.alter(stamp));
+        if let Some(decided) = request.decided {
+            decided.apply(stamp);
+            self.counters.reclaim.give_up(decided.given_up());
+        }
+        if request.has_definitions() {
+            self.objects.defined(stamp);
         }
     }
 
