@@ -10,11 +10,12 @@
 use std::collections::BTreeMap;
 
 use seawall_archive::{ArchiveError, LogFileName, Repository, SegmentPlace, System};
-use seawall_engine::{ArchivedLog, UPLOADS_AHEAD_MAX};
+use seawall_engine::{ArchivedLog, LogFile, UPLOADS_AHEAD_MAX};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HEADER_BYTES, TimelineHistory};
 
 use crate::object_names;
+use crate::stored_log::cover;
 
 /// A part of the log that lies on one timeline.
 struct Part {
@@ -46,6 +47,33 @@ pub(crate) fn reach(
         }
     }
     Ok(None)
+}
+
+/// Whether all of a file is there, as a segment, or in tails; or is on record as left out.
+///
+/// # Errors
+/// What the repository says.
+pub(crate) fn has(repository: &Repository, log: &ArchivedLog, file: LogFile) -> Result<bool, ArchiveError> {
+    let system = System::Seawall(log.database);
+    let is_there = |name| Ok::<_, ArchiveError>(repository.stat(system, name)?.is_some());
+    let (segment, to) = match file {
+        LogFile::History(timeline) => return is_there(LogFileName::History(timeline)),
+        LogFile::Segment(segment) => (segment, log.segment_bytes),
+        LogFile::Tail { segment, to, .. } => (segment, to),
+    };
+    let place = SegmentPlace::from(segment);
+    if is_there(LogFileName::Segment(place))? {
+        return Ok(true);
+    }
+    if to < log.segment_bytes {
+        let tails = repository.list_objects(system, &object_names::tails(segment.timeline))?;
+        let of_it = tails.iter().filter_map(|(name, _)| object_names::parse_tail(name));
+        let of_it = of_it.filter(|(of, ..)| *of == segment).map(|(_, from, to)| (from, to));
+        if cover(of_it).last().is_some_and(|(_, reach)| *reach >= to) {
+            return Ok(true);
+        }
+    }
+    Ok(repository.gaps(system)?.into_iter().any(|gap| gap.contains(place)))
 }
 
 /// The log up to the beginning of the segment of `before`, which goes up as a whole, in parts of one timeline each.

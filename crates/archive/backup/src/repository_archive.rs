@@ -29,7 +29,7 @@ use seawall_wal::{HEADER_BYTES, SegmentName, TimelineHistory};
 use seawall_engine::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
 
 use crate::object_names;
-use crate::reach::reach;
+use crate::reach::{has, reach};
 
 /// Bytes of a segment file.
 struct Tail<'a> {
@@ -306,6 +306,10 @@ impl LogArchive for RepositoryArchive {
             reason: gap.reason.clone(),
         };
         self.repository.record_gap(System::Seawall(log.database), &record).map_err(|error| words(&error))
+    }
+
+    fn has(&self, log: &ArchivedLog, file: LogFile) -> Result<bool, LogArchiveError> {
+        has(&self.repository, log, file).map_err(|error| words(&error))
     }
 
     fn reach(

@@ -41,7 +41,7 @@ use seawall_wal::{HoldOptions, HoldPosition, SegmentName};
 use crate::archiver::log_archive::{ArchiveOptions, LogArchiveError, LogFile};
 
 pub use gap::ArchiveGap;
-pub(crate) use keeping::check_archives;
+pub(crate) use keeping::{check_archives, hold_name, hold_options};
 pub use watch::ArchiveWatch;
 
 use gap::OpeningGap;

@@ -1,7 +1,8 @@
 //! The threads of a database: one for checkpoints, one that flushes `Async` commits in time and one that makes segments of
 //! the log (`log::keeper`), one that cleans the log up (`log::cleaner`), one for each archive that archives it
 //! (`archiver`), one for rules about in-doubt transactions if there are any, and one that publishes statistics. A standby has
-//! those for checkpoints and segments, and one that applies (`standby::applier`); the others start with its promotion.
+//! those for checkpoints and segments, one that applies (`standby::applier`), and one that asks archives what they have
+//! (`standby::archive_hold`); the others start with its promotion.
 //! The log's own flusher is another. None is needed for correctness: with
 //! `Background::Manual` there are none, and the calling threads do the work.
 

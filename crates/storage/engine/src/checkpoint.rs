@@ -196,7 +196,7 @@ impl Engine {
         let mut totals = Totals::default();
         let mut pace = MergePace::begin(self, frozen);
         self.flush_for_merge(frozen)?;
-        self.note_end_of_log(frozen)?;
+        self.note_end_of_log(frozen.end)?;
         totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
         dropped_tables::write_out(&frozen.memtable, frozen.start)?;
         pace.count_all(frozen);
@@ -281,10 +281,10 @@ impl Engine {
 
     /// Puts on record that the log is durable up to the freeze point, before any page has what is in it. Without that, a bit
     /// that turned over in its last batch would make that a torn tail: dropped, although some of it is in pages.
-    fn note_end_of_log(&self, frozen: &Frozen) -> Result<(), Error> {
+    pub(crate) fn note_end_of_log(&self, end: Lsn) -> Result<(), Error> {
         let _storing = self.redo.storing();
         let current = self.redo.superblock();
-        let superblock = Superblock { log_end: frozen.end.max(current.log_end), ..current };
+        let superblock = Superblock { log_end: end.max(current.log_end), ..current };
         if self.log.is_read_only() || superblock.log_end == current.log_end {
             return Ok(());
         }

@@ -183,6 +183,7 @@ impl Engine {
         let begun = clock.monotonic();
         let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
         let mut lap = Lap::new(&*clock);
+        engine.apply_control.set_delay(engine.options.apply_delay);
         if engine.log.received().is_some()
             && let Some(end) = copied::read(&*engine.environment.disk)?
         {
@@ -192,6 +193,7 @@ impl Engine {
         if matches!(continuation, Continuation::Same) {
             engine.take_up_handover()?;
         }
+        engine.hold_for_archives()?;
         engine.take_up_log_holds()?;
         engine.prepare_archivers()?;
         if engine.log.received().is_some() && !engine.is_manual() {

@@ -133,6 +133,9 @@ pub struct Options {
     /// Commits of `Durability::Replicated` wait for standbys: [`Database::quorum`](crate::Database::quorum) is told how far those are.
     /// Default `None`: there is no standby that a commit waits for.
     pub quorum: Option<QuorumOptions>,
+    /// Of a standby: each commit, and what comes after it, is applied only so long after its time on the primary, by this server's
+    /// clock. Counts from the open on, whatever the log has; `Standby::set_apply_delay` changes it. Default: zero, at once.
+    pub apply_delay: Duration,
     /// Whether other processes can see the statistics. With `Background::Manual` and read-only nothing is published. Default
     /// `EverySecond`: it costs one write of some 10 KiB a second into the page cache, and no sync.
     pub publish_statistics: PublishStatistics,

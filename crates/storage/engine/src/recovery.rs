@@ -32,7 +32,10 @@ use seawall_sync::mpsc::{SyncSender, sync_channel};
 use seawall_sync::thread::{self, ScopedJoinHandle};
 use seawall_tree::{MergeSource, Superblock, Tree};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{Changes, EndReason, LogEnd, LogReader, PendingUse, Prepare, Record, received_stretches};
+use seawall_wal::{
+    Changes, EndReason, LogEnd, LogReader, LogRecord, Outcome, PendingUse, Prepare, Record,
+    received_stretches,
+};
 
 use crate::catalog::dropped_tables;
 use crate::catalog::logged_definitions::{gives_away, next_id};
@@ -51,6 +54,7 @@ use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{ReplayOntoBackup, history_of, list_log_files};
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::View;
+use crate::standby::control::time_left;
 use crate::transaction::lock_table::lock_name;
 
 /// Rows are handed to a worker in batches of about this many bytes.
@@ -100,6 +104,8 @@ pub(crate) struct Replay<'a> {
     is_standby: bool,
     /// The log goes on behind what is replayed.
     reads_on: bool,
+    /// Of a standby that applies with a delay: the first record that is to wait for its time.
+    held_at: Option<Lsn>,
     /// Stretches of the log that were received from another server, before this one was promoted, perhaps.
     received: Vec<Range<Lsn>>,
 }
@@ -138,6 +144,7 @@ impl<'a> Replay<'a> {
             onto_backup,
             is_standby: false,
             reads_on: false,
+            held_at: None,
             received,
             environment,
             tree,
@@ -265,8 +272,13 @@ impl<'a> Replay<'a> {
         let Some(found) = self.reader.next().map_err(|error| Error::log(&error))? else {
             return Ok(None);
         };
-        self.statistics.records += 1;
         let span = found.span;
+        if self.is_standby && is_to_wait(&found, self.options.apply_delay, &self.superblock, self.environment)
+        {
+            (self.reads_on, self.held_at) = (true, Some(span.start));
+            return Ok(None);
+        }
+        self.statistics.records += 1;
         let place = |problem: &dyn std::fmt::Display| Error::Log {
             message: format!("record at {}: {problem}", span.start),
         };
@@ -378,7 +390,7 @@ impl<'a> Replay<'a> {
     }
 
     fn finish(mut self, memtable: Memtable) -> Result<Replayed, Error> {
-        let shown = self.reader.position();
+        let shown = self.held_at.unwrap_or_else(|| self.reader.position());
         if self.reads_on {
             self.reader.lift_limit();
             while self.reader.next().map_err(|error| Error::log(&error))?.is_some() {}
@@ -424,6 +436,18 @@ impl<'a> Replay<'a> {
         let (superblock, next_table, statistics) = (self.superblock, self.next_table, self.statistics);
         Ok(Replayed { view, end, shown, superblock, next_table, in_doubt: self.in_doubt, statistics })
     }
+}
+
+/// Whether a standby applies the record later: pages may hold what lies before the end of the log that the superblock names.
+fn is_to_wait(
+    found: &LogRecord<'_>,
+    delay: Duration,
+    superblock: &Superblock,
+    environment: &Environment,
+) -> bool {
+    !delay.is_zero()
+        && found.span.start >= superblock.log_end
+        && time_left(found, delay, environment.clock.wall_micros()).is_some()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]

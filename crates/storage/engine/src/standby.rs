@@ -19,10 +19,13 @@
 //!
 //! **A new timeline** of the primary's place is followed without a restart (`next_timeline`).
 //!
+//! **Archives** may lack the end of the log when the primary is lost: it is kept here until they have it (`archive_hold`).
+//!
 //! One thread at a time applies (`applier`); it, a freeze and a promotion exclude each other (`turn`).
 
 pub(crate) mod applier;
 pub(crate) mod apply;
+pub(crate) mod archive_hold;
 pub(crate) mod control;
 pub(crate) mod copied;
 pub(crate) mod next_timeline;

@@ -161,3 +161,45 @@ fn a_delayed_standby_applies_what_is_old_enough_and_nothing_behind_it() {
     pair.standby.standby().unwrap().promote("test").unwrap();
     assert_eq!(value_of(&pair.standby, b"last"), Some(b"v".to_vec()));
 }
+
+/// A row of the primary that the standby has durably, at the end of what it has.
+fn put_last(pair: &mut Following, key: &[u8]) {
+    let table = pair.primary.table("flushed").unwrap();
+    pair.primary.put(&table, key, b"v").unwrap();
+    pair.receive().unwrap();
+}
+
+/// The clock stands still. What a restart replays waits for its time, too, and a promotion waits for nothing.
+#[test]
+fn a_delayed_standby_that_is_opened_again_applies_nothing_sooner() {
+    for outcome in [PowerLoss::LoseAll, PowerLoss::KeepAll] {
+        let mut pair = Following::new();
+        pair.catch_up();
+        put_last(&mut pair, b"applied");
+        let standby = pair.standby.standby().unwrap();
+        standby.apply().unwrap();
+        // What pages have does not go back.
+        standby.checkpoint().unwrap();
+        pair.options.apply_delay = Duration::from_secs(10);
+        put_last(&mut pair, b"held");
+        let (applied, end) = (pair.standby.standby().unwrap().applied(), pair.stream.flushed());
+        for _ in 0..2 {
+            pair.restart_standby(outcome);
+            let standby = pair.standby.standby().unwrap();
+            assert_eq!((standby.apply().unwrap(), standby.applied()), (applied, applied));
+            assert_eq!((standby.statistics().unwrap().flushed, standby.wanted().unwrap()), (end, end));
+            assert_eq!(value_of(&pair.standby, b"applied"), Some(b"v".to_vec()));
+            assert_eq!(value_of(&pair.standby, b"held"), None);
+        }
+        // A checkpoint and another restart lose nothing of what waits.
+        pair.standby.standby().unwrap().checkpoint().unwrap();
+        put_last(&mut pair, b"held as well");
+        pair.restart_standby(outcome);
+        assert_eq!(value_of(&pair.standby, b"held"), None);
+        let standby = pair.standby.standby().unwrap();
+        standby.promote("test").unwrap();
+        for key in [&b"applied"[..], b"held", b"held as well"] {
+            assert_eq!(value_of(&pair.standby, key), Some(b"v".to_vec()));
+        }
+    }
+}

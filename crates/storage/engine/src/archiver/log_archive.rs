@@ -55,6 +55,12 @@ pub trait LogArchive: Send + Sync + fmt::Debug {
     /// What went wrong; it will be tried again, and nothing is stored before.
     fn note_gap(&self, log: &ArchivedLog, gap: &LogGap) -> Result<(), LogArchiveError>;
 
+    /// Whether it has all of a file, or has it on record as left out.
+    ///
+    /// # Errors
+    /// What went wrong; it will be asked again.
+    fn has(&self, log: &ArchivedLog, file: LogFile) -> Result<bool, LogArchiveError>;
+
     /// How far it has the log that leads to `before` along `history`: up to there nothing is missing that an archiver has not passed
     /// over on its way. Segments that are on record as left out count as had. `None` if it has nothing of that log.
     ///

@@ -9,6 +9,10 @@ use seawall_types::Lsn;
 use seawall_wal::{HoldPosition, TimelineHistory};
 
 use crate::archiver::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
+use crate::archiver::pieces::LogPieces;
+
+/// Pieces that are asked for at a time.
+const PIECES_MAX: u32 = 1000;
 
 /// What an upload came to: the bytes of the file.
 pub(crate) type Uploaded = Result<u64, LogArchiveError>;
@@ -164,6 +168,48 @@ impl Uploads {
             self.end_ask(Err(LogArchiveError(format!("starting a thread for it: {error}"))));
         }
         false
+    }
+
+    /// Asks how far the archive has `pieces` from `from` on, one after another, not beyond `until`; here or on a thread. Whether
+    /// `take_reached` has the answer already.
+    pub(crate) fn ask_from(
+        self: &Arc<Self>,
+        pieces: LogPieces,
+        from: Lsn,
+        until: Lsn,
+        is_here: bool,
+    ) -> bool {
+        if is_here {
+            self.run_ask_from(&pieces, from, until);
+            return true;
+        }
+        if !self.asking.lock().begin() {
+            return false;
+        }
+        let uploads = Arc::clone(self);
+        let builder = thread::Builder::new().name("seawall-upload".to_owned());
+        if let Err(error) = builder.spawn(move || uploads.run_ask_from(&pieces, from, until)) {
+            self.end_ask(Err(LogArchiveError(format!("starting a thread for it: {error}"))));
+        }
+        false
+    }
+
+    fn run_ask_from(&self, pieces: &LogPieces, from: Lsn, until: Lsn) {
+        let run = std::panic::AssertUnwindSafe(|| self.whole_from(pieces, from, until));
+        let panicked = |_| Err(LogArchiveError("asking what it has panicked".to_owned()));
+        self.end_ask(std::panic::catch_unwind(run).unwrap_or_else(panicked));
+    }
+
+    fn whole_from(&self, pieces: &LogPieces, from: Lsn, until: Lsn) -> Reached {
+        let mut at = from;
+        for _piece in 0..PIECES_MAX {
+            let Some(piece) = pieces.next(at, until).filter(|piece| piece.end <= until) else { break };
+            if !self.archive.has(&self.log, piece.file)? {
+                break;
+            }
+            at = piece.end;
+        }
+        Ok(Some(at))
     }
 
     fn run_ask(&self, history: &TimelineHistory, before: Lsn) {

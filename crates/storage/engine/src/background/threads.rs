@@ -32,6 +32,9 @@ impl Engine {
     pub(crate) fn start_standby(self: &Arc<Self>) -> Result<(), Error> {
         self.start("seawall-checkpoint", Box::new(Engine::run_checkpoints))?;
         self.start("seawall-segments", Box::new(Engine::keep_segments))?;
+        if !self.options.archives.is_empty() {
+            self.start("seawall-archive", Box::new(Engine::keep_archive_holds))?;
+        }
         self.start("seawall-apply", Box::new(Engine::keep_applying))
     }
 

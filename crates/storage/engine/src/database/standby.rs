@@ -66,11 +66,15 @@ impl<'a> Standby<'a> {
         self.database.engine().apply_received()
     }
 
-    /// Runs a checkpoint: what is applied goes into the tree, and the log before it may go.
+    /// Runs a checkpoint: what is applied goes into the tree, and the log before it may go, but for what an archive of the options lacks.
+    /// With `Background::Manual` the calling thread asks the archives.
     ///
     /// # Errors
-    /// As [`Database::checkpoint`].
+    /// As [`Database::checkpoint`]; `Archive` if the calling thread has no answer.
     pub fn checkpoint(&self) -> Result<CheckpointStatistics, Error> {
+        if self.database.engine().is_manual() {
+            self.database.engine().move_archive_holds()?;
+        }
         self.database.engine().checkpoint(Trigger::Request)
     }
 

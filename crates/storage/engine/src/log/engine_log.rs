@@ -157,11 +157,6 @@ impl EngineLog {
         self.last_received().map_or(self.end_at_open, |log| log.flushed())
     }
 
-    /// Where the log ended when the engine was opened.
-    pub(crate) fn end_at_open(&self) -> Lsn {
-        self.end_at_open
-    }
-
     /// A stream of the log's bytes; `None` if this engine only reads.
     pub(crate) fn stream(&self, from: Lsn) -> Option<Result<LogStream, LogStreamError>> {
         match (self.written.get(), self.last_received()) {

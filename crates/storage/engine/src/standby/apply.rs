@@ -105,7 +105,9 @@ impl Engine {
             applied: Applied::default(),
             is_own: false,
         };
-        let delay = if pace == Pace::Delayed { self.apply_control.delay() } else { Duration::ZERO };
+        // What a copy needs to be whole is not of a moment that anybody may see.
+        let is_delayed = pace == Pace::Delayed && self.apply_control.copied_until().is_none();
+        let delay = if is_delayed { self.apply_control.delay() } else { Duration::ZERO };
         let (position, ended) = self.apply_records(reader, start, delay, &mut step);
         let rows = step.applied.rows;
         self.queue.count_rows(rows);
@@ -168,7 +170,8 @@ impl Engine {
         if applied.is_none() {
             *in_doubt = self.in_doubt.all_in_order().into_iter().collect();
         }
-        let from = applied.unwrap_or_else(|| self.log.end_at_open());
+        // Recovery leaves what is to wait for its time.
+        let from = applied.unwrap_or_else(|| self.visible());
         open_reader(disk, &superblock, self.keys.as_ref(), from)
     }
 }

@@ -76,9 +76,11 @@ impl Engine {
 
     /// A step was applied, which may have been the last one that a copy needs.
     pub(crate) fn complete_copy(&self) -> Result<(), Error> {
-        if self.apply_control.copied_until().is_none_or(|end| self.visible() < end) {
-            return Ok(());
-        }
+        let copied_until = self.apply_control.copied_until();
+        let Some(end) = copied_until.filter(|end| self.visible() >= *end) else { return Ok(()) };
+        // Its pages have rows from up to there. Without the file, this says so: to a replay that stops where a delay asks for it, and to a
+        // log that is to be cut.
+        self.note_end_of_log(end)?;
         let disk = &*self.environment.disk;
         remove(disk)?;
         // Before a promotion: what is a primary must not be taken for a copy once more.

@@ -129,6 +129,25 @@ impl LogArchive for MemoryArchive {
         Ok(())
     }
 
+    fn has(&self, _: &ArchivedLog, file: LogFile) -> Result<bool, LogArchiveError> {
+        let state = self.state.lock().unwrap();
+        if state.is_down {
+            return Err(LogArchiveError("it is down".to_owned()));
+        }
+        let covers = |there: &LogFile| match (*there, file) {
+            (LogFile::Tail { segment: of, from: 0, to: reach }, LogFile::Tail { segment, from: 0, to }) => {
+                of == segment && reach >= to
+            }
+            (LogFile::Segment(of), LogFile::Tail { segment, .. }) => of == segment,
+            (there, file) => there == file,
+        };
+        let is_left_out = |gap: &LogGap| match file {
+            LogFile::Segment(segment) => (gap.first.number..=gap.last.number).contains(&segment.number),
+            LogFile::History(_) | LogFile::Tail { .. } => false,
+        };
+        Ok(state.files.keys().any(covers) || state.gaps.iter().any(is_left_out))
+    }
+
     /// Goes by the numbers of segments: its logs have one timeline, or have all of what they left.
     fn reach(
         &self,
