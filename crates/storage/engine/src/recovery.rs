@@ -33,8 +33,7 @@ use seawall_sync::thread::{self, ScopedJoinHandle};
 use seawall_tree::{MergeSource, Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{
-    Changes, EndReason, LogEnd, LogReader, LogRecord, Outcome, PendingUse, Prepare, Record,
-    received_stretches,
+    Changes, EndReason, LogEnd, LogReader, LogRecord, PendingUse, Prepare, Record, received_stretches,
 };
 
 use crate::catalog::dropped_tables;

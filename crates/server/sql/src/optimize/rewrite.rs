@@ -89,7 +89,8 @@ fn add_known_numbers(conditions: &mut Vec<Expression>) {
     }
     let mut added = Vec::new();
     for condition in &*conditions {
-        let Some([Some(left), Some(right)]) = sides(condition).map(|sides| sides.each_ref().map(as_column)) else {
+        let Some([Some(left), Some(right)]) = sides(condition).map(|sides| sides.each_ref().map(as_column))
+        else {
             continue;
         };
         for (position, column, other) in [(0, left, right), (1, right, left)] {
