@@ -27,7 +27,7 @@ pub(crate) use repository::{
     ListRepository, OneRepository, REPOSITORY_HELP, RepoCommand, RotateRepositoryKey,
 };
 pub(crate) use rows::{Batch, Count, Dump, Format, Get, Load, OneRow, Put, Scan};
-pub(crate) use serve::{Promote, Serve};
+pub(crate) use serve::{Promote, Serve, Switchover};
 pub(crate) use upkeep::{DrillArguments, ExpireArguments, VerifyArguments};
 
 const OVERVIEW: &str = "\
@@ -254,6 +254,8 @@ pub(crate) enum Command {
     Serve(Box<Serve>),
     /// Make a primary of the standby that a server of this machine serves from DIR. Sessions go on.
     Promote(Promote),
+    /// Exchange the roles of the primary that a server of this machine serves from DIR, and a standby. No commit is lost.
+    Switchover(Switchover),
     /// Show which settings are in force, and whether each is from an option, the environment, the file or nowhere.
     #[command(after_help = SETTINGS_HELP)]
     Settings,

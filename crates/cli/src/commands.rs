@@ -20,6 +20,7 @@ mod rows;
 mod serve;
 mod settings;
 mod stats;
+mod switchover;
 mod tables;
 mod timelines;
 mod tour;
@@ -83,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Completions(completions) => manual::completions(completions, output),
         Command::Man(pages) => manual::pages(pages, output),
         Command::Promote(promote) => promote::promote(promote, output),
+        Command::Switchover(switchover) => switchover::switchover(switchover, output),
         Command::Serve(serve) => serve::serve(shared, serve, output),
         Command::Settings => settings::show(shared, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),

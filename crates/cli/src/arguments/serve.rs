@@ -164,3 +164,28 @@ pub(crate) struct Promote {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) wait: u64,
 }
+
+/// A primary that is to hand its role over.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Writes wait, and are not refused, until the standby has everything; then it is promoted. Writes that have waited end with SQLSTATE 25006, and \
+the server restarts as the standby of the new primary. If the standby does not get there in time, writes go on here.
+
+Examples:
+  seawall switchover bank
+  seawall switchover bank --to second --wait 2
+  seawall switchover bank --follow 'host=second port=5432 user=standby password=secret slot=first'")]
+pub(crate) struct Switchover {
+    /// Directory that is served as the primary.
+    pub(crate) dir: PathBuf,
+    /// The standby that is to take over, by its application_name. Default: the only one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) to: Option<String>,
+    /// How this server follows it then, as `serve --follow`, with one host. Default: at the address that it comes from and the port that it
+    /// serves, under its name, by a slot of the same name as its own.
+    #[arg(long, value_name = "SETTINGS")]
+    pub(crate) follow: Option<String>,
+    /// Seconds that the standby may take to come near, and then that writes wait at most.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub(crate) wait: u64,
+}

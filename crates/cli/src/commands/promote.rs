@@ -6,7 +6,7 @@ use seawall::DatabaseDirectory;
 use serde_json::json;
 
 use super::not_a_database;
-use super::serve::control::{self, PromoteError};
+use super::serve::control::{self, AskError};
 use crate::arguments::Promote;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -17,11 +17,11 @@ pub(crate) fn promote(promote: &Promote, output: &mut Output) -> Result<(), Fail
     DatabaseDirectory::at(directory).published_statistics().map_err(|error| not_a_database(error.into()))?;
     let shown = directory.display();
     let timeline = control::promote(directory, limit).map_err(|error| match error {
-        PromoteError::NotServed => Failure::Broken(format!(
+        AskError::NotServed => Failure::Broken(format!(
             "no server follows another one with {shown}: start `seawall serve {shown} --follow ...` first"
         )),
-        PromoteError::Refused(why) => Failure::Broken(format!("the server of {shown} was not promoted: {why}")),
-        PromoteError::Io(source) => Failure::Io {
+        AskError::Refused(why) => Failure::Broken(format!("the server of {shown} was not promoted: {why}")),
+        AskError::Io(source) => Failure::Io {
             what: format!(
                 "the server of {shown} has not answered within {} s, and may be promoted yet: see pg_is_in_recovery()",
                 promote.wait

@@ -1,21 +1,25 @@
 //! `serve`.
 
 pub(crate) mod control;
+mod handover;
 mod marker;
 mod rejoin;
+mod role;
 mod slots;
 mod standby;
 mod synchronous;
 
+use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use seawall::{ArchiveOptions, DatabaseDirectory, OpenMode, Options};
+use seawall::{ArchiveOptions, DatabaseDirectory, HandoverRecord, OpenMode, Options};
 use seawall_archive::{Packing, Repository};
 use seawall_backup::RepositoryArchive;
 use seawall_io::SystemClock;
-use seawall_replication::{Follower, UpstreamSettings};
+use seawall_replication::{Follower, Listens, SlotError, UpstreamSettings};
 use seawall_server::{
     AccessRule, Configuration, Ended, Server, Shutdown, Statements, TlsFiles, default_rules,
 };
@@ -27,9 +31,56 @@ use super::{options, repository};
 use crate::arguments::{Serve, Shared};
 use crate::failure::Failure;
 use crate::output::Output;
+use control::Control;
+use handover::Roles;
+use role::Role;
 
 pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Result<(), Failure> {
-    let configuration = configuration(&shared.settings)?;
+    let mut before = None;
+    loop {
+        let role = match &before {
+            None => role::role(&serve.dir, serve.follow.as_deref())?,
+            Some(Before { record, .. }) => role::replaced(&serve.dir, record)?,
+        };
+        before = serve_once(shared, serve, role, before.map(|before| before.served_at), output)?;
+        if before.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// A server that begins again in this process.
+struct Before {
+    served_at: ServedAt,
+    /// To whom its role went.
+    record: HandoverRecord,
+}
+
+#[derive(Clone, Copy)]
+struct ServedAt {
+    port: u16,
+    http: Option<SocketAddr>,
+}
+
+impl ServedAt {
+    /// Clients find the server where it was.
+    fn again(before: Option<ServedAt>, configuration: Configuration) -> Configuration {
+        match before {
+            None => configuration,
+            Some(ServedAt { port, http }) => Configuration { port, http_listen: http, ..configuration },
+        }
+    }
+}
+
+/// Serves until the server ends; what was before, if it begins again because its role has changed.
+fn serve_once(
+    shared: &Shared,
+    serve: &Serve,
+    role: Role,
+    before: Option<ServedAt>,
+    output: &mut Output,
+) -> Result<Option<Before>, Failure> {
+    let configuration = ServedAt::again(before, configuration(&shared.settings)?);
     if configuration.tls.is_some() {
         seawall_io::forbid_core_files()
             .map_err(Failure::io("cannot keep the key of TLS out of core files"))?;
@@ -42,31 +93,68 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
         ..options(shared, OpenMode::CreateIfMissing)
     };
     options.log.keep_bytes = slots::kept(&shared.settings);
-    let upstream = serve.follow.as_deref().map(str::parse::<UpstreamSettings>).transpose();
-    let upstream = upstream.map_err(|error| Failure::Usage(format!("--follow: {error}")))?;
-    standby::check_role(&serve.dir, upstream.as_ref())?;
     let server = Server::start(&configuration)?;
-    let opened = Arc::new(OnceLock::new());
-    let following = Arc::new(OnceLock::new());
-    let analyzing = Arc::new(OnceLock::new());
+    let served_at = ServedAt { port: server.port(), http: server.http_address() };
+    let (opened, following, analyzing) = (Arc::default(), Arc::default(), Arc::default());
+    let (controlled, next): (Arc<OnceLock<Control>>, Arc<OnceLock<HandoverRecord>>) = Default::default();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let listens = Listens {
+        port: server.port(),
+        socket_directory: server.socket_directory().map(|path| path.display().to_string()),
+    };
+    let is_told = serve.follow.is_some() && before.is_none();
     let open = {
-        let (directory, opened) = (serve.dir.clone(), Arc::clone(&opened));
-        let (following, analyzing) = (Arc::clone(&following), Arc::clone(&analyzing));
+        let (directory, opened): (_, Arc<OnceLock<Arc<SqlDatabase>>>) =
+            (serve.dir.clone(), Arc::clone(&opened));
+        let following: Arc<OnceLock<Follower>> = Arc::clone(&following);
+        let analyzing: Arc<OnceLock<AnalyzeThread>> = Arc::clone(&analyzing);
+        let (controlled, next, is_over) = (Arc::clone(&controlled), Arc::clone(&next), Arc::clone(&is_over));
+        let handle = server.handle();
         move |progress: seawall_server::Progress| {
-            let engine = match &upstream {
-                None => DatabaseDirectory::at(&directory).open(options, |step| progress.tell(step))?,
-                Some(upstream) => standby::open(&directory, options, upstream, &progress)?,
+            let (engine, upstream, record, unused_slot) = match role {
+                Role::Primary | Role::HandedOver(_) => {
+                    let engine =
+                        DatabaseDirectory::at(&directory).open(options, |step| progress.tell(step))?;
+                    let record = if let Role::HandedOver(record) = role { Some(record) } else { None };
+                    (engine, None, record, None)
+                }
+                Role::Replaced { upstream, slot } => {
+                    let upstream = UpstreamSettings { listens: Some(listens), ..upstream };
+                    (standby::open_replaced(&directory, options)?, Some(upstream), None, slot)
+                }
+                Role::Standby(upstream) => {
+                    let upstream = UpstreamSettings { listens: Some(listens), ..upstream };
+                    let engine = standby::open(&directory, options, &upstream, &progress)?;
+                    if is_told {
+                        // Whom it follows is said from now on by whoever starts it.
+                        DatabaseDirectory::at(&directory).forget_handover()?;
+                    }
+                    (engine, Some(upstream), None, None)
+                }
             };
             let sql = SqlDatabase::new(engine).map_err(|error| Failure::Broken(error.to_string()))?;
             opened.get_or_init(|| Arc::clone(&sql));
             standbys.into_iter().for_each(|names| sql.replication.commits_wait_for(names));
             sql.replication.limit_slots(slot_limit)?;
+            if let Some(slot) = unused_slot {
+                // The new primary does not need it, and it would keep the log for ever.
+                match sql.replication.drop_slot(&slot) {
+                    Ok(()) | Err(SlotError::Missing(_)) => {}
+                    Err(error) => tracing::warn!(%error, slot, "the slot of the new primary is not dropped"),
+                }
+            }
             if let Some(upstream) = &upstream {
                 let follower = standby::follow(&sql, upstream)?;
                 following.get_or_init(|| follower);
-                control::listen(&directory, Arc::clone(&sql))
-                    .map_err(Failure::io("cannot make the socket `control`"))?;
             }
+            let roles =
+                Roles { directory: directory.clone(), sql: Arc::clone(&sql), server: handle, next, is_over };
+            if let Some(record) = record {
+                roles.settle(record);
+            }
+            let control = control::listen(&directory, roles)
+                .map_err(Failure::io("cannot make the socket `control`"))?;
+            controlled.get_or_init(|| control);
             let thread = AnalyzeThread::start(&sql).map_err(Failure::io("cannot start a thread"))?;
             analyzing.get_or_init(|| thread);
             Ok::<Arc<dyn Statements>, Failure>(Arc::new(sql))
@@ -75,27 +163,30 @@ pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Resu
     let read = || {
         let mut again = shared.clone();
         again.load_settings(serve.given()).map_err(|error| error.to_string())?;
-        self::configuration(&again.settings).map_err(|error| error.to_string())
+        let read = self::configuration(&again.settings).map_err(|error| error.to_string())?;
+        Ok(ServedAt::again(before, read))
     };
-    let close = {
-        let (directory, opened) = (serve.dir.clone(), Arc::clone(&opened));
-        move || {
-            if following.get().is_some() {
-                control::remove(&directory);
-            }
-            following.get().into_iter().for_each(Follower::end);
-            analyzing.get().into_iter().for_each(AnalyzeThread::end);
-            opened.get().map_or(Ok(()), |sql| Ok(sql.engine.clone().close()?))
-        }
+    let close = move || {
+        is_over.store(true, Ordering::SeqCst);
+        controlled.get().into_iter().for_each(Control::end);
+        following.get().into_iter().for_each(Follower::end);
+        analyzing.get().into_iter().for_each(AnalyzeThread::end);
+        opened.get().map_or(Ok(()), |sql| Ok(sql.engine.clone().close()?))
     };
     let mut told = Ok(());
-    let ended = server.run(open, read, |server| told = tell(server, &serve.dir, output), close);
+    let ready = |server: &Server| {
+        if before.is_none() {
+            told = tell(server, &serve.dir, output);
+        }
+    };
+    let ended = server.run(open, read, ready, close);
     told?;
     match ended {
         Ended::NotOpened(failure) | Ended::NotClosed(failure) => Err(failure),
         // Neither threads nor the database are waited for: the next start recovers.
         Ended::AsAsked(Shutdown::Immediate) => std::process::exit(0),
-        Ended::AsAsked(Shutdown::Smart | Shutdown::Fast) => Ok(()),
+        Ended::AsAsked(Shutdown::Smart | Shutdown::Fast) => Ok(None),
+        Ended::ByHandle => Ok(next.get().cloned().map(|record| Before { served_at, record })),
     }
 }
 

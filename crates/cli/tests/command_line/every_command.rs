@@ -70,8 +70,8 @@ const EXAMPLES: [(&str, &str, i32); 46] = [
 /// They answer PostgreSQL, or those who look after its agent: the tests of archiving have them.
 const OF_THE_AGENT: [&str; 4] = ["archive-push", "archive-get", "archive-status", "archive-stop"];
 
-/// One ends when it is told to, the other one needs it: the tests of serving have them.
-const UNTIL_A_SIGNAL: [&str; 2] = ["serve", "promote"];
+/// One ends when it is told to, the others need it: the tests of serving have them.
+const UNTIL_A_SIGNAL: [&str; 3] = ["serve", "promote", "switchover"];
 
 /// They succeed and have nothing to say.
 const WITHOUT_ANSWER: [&str; 0] = [];

@@ -24,4 +24,5 @@ mod program;
 mod quorum;
 mod reference;
 mod standbys;
+mod switchover;
 mod vanishing;

@@ -78,7 +78,7 @@ impl Place {
 /// A server of which nobody knows whether it answers.
 pub(crate) struct Started {
     pub(crate) child: Child,
-    log: PathBuf,
+    pub(crate) log: PathBuf,
 }
 
 impl Started {

@@ -183,6 +183,11 @@ impl Client {
         }
     }
 
+    /// Whether the upstream has said at the login that it is a standby.
+    pub(crate) fn is_standby(&self) -> bool {
+        self.is_standby
+    }
+
     /// Runs a command; its rows.
     ///
     /// # Errors

@@ -4,6 +4,9 @@ use std::str::Chars;
 
 use seawall_types::{Lsn, TimelineId};
 
+use crate::settings::Listens;
+use crate::take_over::TakeOver;
+
 /// A command of a connection for replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -30,6 +33,15 @@ pub enum Command {
     Copy {
         /// The slot, which is there before the copy begins.
         slot: String,
+    },
+    /// `SEAWALL_LISTENS port ['directory']`: where the standby of this connection listens.
+    Listens(Listens),
+    /// `SEAWALL_TAKE_OVER 'order' TIMELINE timeline AT position`: this standby is to go on where its primary's log ends.
+    TakeOver(TakeOver),
+    /// `SEAWALL_CANCEL_TAKE_OVER 'order'`: it is not, unless it has.
+    CancelTakeOver {
+        /// The order's name.
+        order: String,
     },
 }
 
@@ -93,6 +105,9 @@ impl Command {
                 }
                 Command::Copy { slot: words.name()? }
             }
+            Some("SEAWALL_LISTENS") => words.listens()?,
+            Some("SEAWALL_TAKE_OVER") => words.take_over()?,
+            Some("SEAWALL_CANCEL_TAKE_OVER") => Command::CancelTakeOver { order: words.name()? },
             _ => return Err(words.refused_first()),
         };
         words.end()?;
@@ -200,6 +215,28 @@ impl Words {
         Ok(Command::Start(StartReplication { slot, position, timeline }))
     }
 
+    fn listens(&mut self) -> Result<Command, CommandError> {
+        let port = self.plain(|word| word.parse().ok())?;
+        let socket_directory = match self.words.get(self.next) {
+            Some(Word::Quoted(_)) => Some(self.name()?),
+            _ => None,
+        };
+        Ok(Command::Listens(Listens { port, socket_directory }))
+    }
+
+    fn take_over(&mut self) -> Result<Command, CommandError> {
+        let order = self.name()?;
+        if !self.takes("TIMELINE") {
+            return Err(self.refused());
+        }
+        let timeline = self.timeline()?;
+        if !self.takes("AT") {
+            return Err(self.refused());
+        }
+        let at = self.plain(|word| word.parse().ok())?;
+        Ok(Command::TakeOver(TakeOver { order, timeline, at }))
+    }
+
     fn end(mut self) -> Result<(), CommandError> {
         self.takes_sign(';');
         if self.next == self.words.len() { Ok(()) } else { Err(self.refused()) }
@@ -276,6 +313,20 @@ mod tests {
             ("DROP_REPLICATION_SLOT \"s\" WAIT", Command::DropSlot("s".to_owned())),
             ("SEAWALL_COPY SLOT \"s\"", Command::Copy { slot: "s".to_owned() }),
             ("TIMELINE_HISTORY 2", Command::TimelineHistory(timeline(2))),
+            ("SEAWALL_LISTENS 5433", Command::Listens(Listens { port: 5433, socket_directory: None })),
+            (
+                "SEAWALL_LISTENS 5433 '/tmp/o''neil'",
+                Command::Listens(Listens { port: 5433, socket_directory: Some("/tmp/o'neil".to_owned()) }),
+            ),
+            (
+                "SEAWALL_TAKE_OVER 'a1' TIMELINE 2 AT 0/1000",
+                Command::TakeOver(TakeOver {
+                    order: "a1".to_owned(),
+                    timeline: timeline(2),
+                    at: Lsn::new(0x1000),
+                }),
+            ),
+            ("SEAWALL_CANCEL_TAKE_OVER 'a1'", Command::CancelTakeOver { order: "a1".to_owned() }),
             (
                 "START_REPLICATION SLOT \"s\" 1/A2000000 TIMELINE 2",
                 start(Some("s"), 0x1_A200_0000, Some(timeline(2))),
@@ -295,6 +346,9 @@ mod tests {
             ("START_REPLICATION 0/1000 TIMELINE 0", "0"),
             ("TIMELINE_HISTORY x", "x"),
             ("SEAWALL_COPY", "end of command"),
+            ("SEAWALL_LISTENS 70000", "70000"),
+            ("SEAWALL_TAKE_OVER 'a' AT 0/1000", "AT"),
+            ("SEAWALL_TAKE_OVER 'a' TIMELINE 1 AT 4096-", "-"),
             ("CREATE_REPLICATION_SLOT s", "end of command"),
             ("CREATE_REPLICATION_SLOT s PHYSICAL (TWO_PHASE)", "TWO_PHASE"),
             ("READ_REPLICATION_SLOT \"s", "end of command"),

@@ -241,6 +241,7 @@ impl Shared {
             attempt.has_received = true;
             return Ok(());
         }
+        self.say_where(&mut client)?;
         let from = standby.wanted()?;
         client.begin_stream(&format!("START_REPLICATION SLOT \"{slot}\" PHYSICAL {from} TIMELINE {own}"))?;
         tracing::info!(%from, timeline = %own, upstream = %self.settings, "this standby receives");
@@ -250,6 +251,15 @@ impl Shared {
         });
         let mut stream = Stream { shared: self, client, batch_bytes: 0, told: None, upstream_end: from };
         stream.run(&mut attempt.has_received)
+    }
+
+    /// Says where this server listens, for a switchover to it. An upstream that does not know the command needs no answer.
+    fn say_where(&self, client: &mut Client) -> Result<(), FollowError> {
+        let Some(listens) = &self.settings.listens else { return Ok(()) };
+        match client.command(&listens.command()) {
+            Ok(_) | Err(ClientError::Refused { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether the upstream is on a later timeline, and this standby, which has all of its own, is on the next one now.
@@ -304,9 +314,10 @@ impl Shared {
     }
 }
 
-struct Upstream {
-    system: String,
-    timeline: TimelineId,
+/// What an upstream says of itself.
+pub(crate) struct Upstream {
+    pub(crate) system: String,
+    pub(crate) timeline: TimelineId,
 }
 
 /// The history of a timeline of the upstream.
@@ -323,7 +334,7 @@ fn timeline_history(client: &mut Client, timeline: TimelineId) -> Result<Timelin
     TimelineHistory::parse(content, timeline, name).map_err(|error| answer(&error))
 }
 
-fn identify(client: &mut Client) -> Result<Upstream, FollowError> {
+pub(crate) fn identify(client: &mut Client) -> Result<Upstream, FollowError> {
     const COMMAND: &str = "IDENTIFY_SYSTEM";
     let rows = client.command(COMMAND)?;
     let found = match rows.first().map(Vec::as_slice) {

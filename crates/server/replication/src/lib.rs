@@ -14,6 +14,8 @@
 //! * A slot moves only to what its receiver has made durable.
 //! * No socket is in here: the state machines take and give messages, and a connection is anything that reads and writes.
 //!
+//! A primary and its standby exchange their roles in a [switchover](Replication::switch_over).
+//!
 //! A new standby copies its primary first ([`bootstrap`]); a new timeline of its upstream is followed without a restart.
 //!
 //! Start at [`Sender`] and [`Follower`].
@@ -31,7 +33,9 @@ mod rejoin;
 mod sender;
 mod settings;
 mod status;
+mod switchover;
 mod synchronous;
+mod take_over;
 
 pub use bootstrap::{BootstrapError, bootstrap, needs_copy};
 pub use client::{Client, ClientError, Dial, Streamed, TextRows, Wire};
@@ -41,6 +45,10 @@ pub use lag::{Lag, LagTracker};
 pub use message::Progress;
 pub use rejoin::{RejoinError, UpstreamHistory};
 pub use sender::{Sender, SenderError, Step, current_history};
-pub use settings::{TargetServer, TlsMode, UpstreamHost, UpstreamSettings, UpstreamSettingsError};
+pub use settings::{Listens, TargetServer, TlsMode, UpstreamHost, UpstreamSettings, UpstreamSettingsError};
 pub use status::{ActiveSlot, ReceiverStatus, Replication, SenderStatus, SlotError, SlotInfo};
+pub use switchover::{
+    HandoverOutcome, SwitchedOver, SwitchoverError, SwitchoverRequest, SwitchoverTools, outcome_of,
+};
 pub use synchronous::{StandbyChoice, StandbyNames, StandbyNamesError, SyncState};
+pub use take_over::{TakeOver, TakeOverError, TakenOver};

@@ -26,6 +26,27 @@ pub struct UpstreamSettings {
     pub tls_mode: TlsMode,
     /// The certificates that the upstream's has to lead to: a PEM file.
     pub root_certificate: Option<PathBuf>,
+    /// Where this server listens, which the upstream is told. Not one of the words.
+    pub listens: Option<Listens>,
+}
+
+/// Where a standby listens: how its primary would reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listens {
+    /// The port of TCP, and in the name of the Unix socket.
+    pub port: u16,
+    /// Where the Unix socket is, if there is one.
+    pub socket_directory: Option<String>,
+}
+
+impl Listens {
+    /// The command that says so.
+    pub(crate) fn command(&self) -> String {
+        let Listens { port, socket_directory } = self;
+        let socket =
+            socket_directory.as_ref().map(|directory| format!(" '{}'", directory.replace('\'', "''")));
+        format!("SEAWALL_LISTENS {port}{}", socket.unwrap_or_default())
+    }
 }
 
 /// A server that may be the upstream.
@@ -159,6 +180,7 @@ impl Default for UpstreamSettings {
             connect_timeout: Duration::from_secs(10),
             tls_mode: TlsMode::Prefer,
             root_certificate: None,
+            listens: None,
         }
     }
 }

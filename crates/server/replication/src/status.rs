@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use seawall_engine::{AtLimit, Database, Error, HoldInfo, HoldKind, HoldLifetime, HoldOptions, LogHold};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::lag::Lag;
 use crate::message::Progress;
 use crate::quorum::Quorum;
+use crate::settings::Listens;
 use crate::synchronous::{Member, StandbyNames, SyncState};
+use crate::take_over::{TakeOver, TakeOverError, TakeOvers, TakenOver};
 
 /// PostgreSQL's limit of names.
 const SLOT_NAME_BYTES_MAX: usize = 63;
@@ -22,6 +25,9 @@ pub struct Replication {
     /// Slots in use, with the number of the connection.
     active: Mutex<BTreeMap<String, i32>>,
     senders: Mutex<BTreeMap<i32, SenderStatus>>,
+    /// Notified when one of them is further, or gone.
+    senders_changed: Condvar,
+    take_overs: TakeOvers,
     receiver: Mutex<Option<ReceiverStatus>>,
     quorum: Quorum,
     /// Bytes of log that a slot may keep; `None`: any number.
@@ -39,6 +45,8 @@ pub struct SenderStatus {
     pub application_name: String,
     /// Its address and port; `None`: the Unix socket.
     pub client: Option<(String, u16)>,
+    /// Where it listens itself, if it has said so.
+    pub listens: Option<Listens>,
     /// When the connection began: microseconds since 1970.
     pub began_micros: i64,
     /// Whether it has everything that is durable.
@@ -154,9 +162,18 @@ impl Drop for ActiveSlot {
 impl Replication {
     /// Of a database that is open.
     pub fn new(database: Database) -> Arc<Replication> {
-        let (active, senders, receiver, slot_limit) = Default::default();
+        let (active, senders, senders_changed, take_overs, receiver, slot_limit) = Default::default();
         let quorum = Quorum::new(database.clone());
-        Arc::new(Replication { database, active, senders, receiver, quorum, slot_limit })
+        Arc::new(Replication {
+            database,
+            active,
+            senders,
+            senders_changed,
+            take_overs,
+            receiver,
+            quorum,
+            slot_limit,
+        })
     }
 
     /// Commits wait for these standbys, if the database was opened with a quorum. Said once; later calls change nothing.
@@ -305,7 +322,55 @@ impl Replication {
         let before = senders.insert(status.process_id, status);
         if before.is_none_or(|before| (before.progress, before.is_streaming) != now) {
             self.quorum.streams_are(&members(&senders));
+            self.senders_changed.notify_all();
         }
+    }
+
+    /// Waits until the stream of this number is so far, for as long as `left` says. `false`: that was too short, or the stream has ended.
+    pub(crate) fn wait_for_sender(
+        &self,
+        process_id: i32,
+        is_so_far: impl Fn(&SenderStatus) -> bool,
+        left: impl Fn() -> Duration,
+    ) -> bool {
+        let mut senders = self.senders.lock();
+        loop {
+            let Some(sender) = senders.get(&process_id) else { return false };
+            if is_so_far(sender) {
+                return true;
+            }
+            let left = left();
+            if left.is_zero() {
+                return false;
+            }
+            self.senders_changed.wait_for(&mut senders, left);
+        }
+    }
+
+    /// The slot that the connection of this number uses.
+    pub(crate) fn slot_of(&self, process_id: i32) -> Option<String> {
+        let active = self.active.lock();
+        active.iter().find(|(_, user)| **user == process_id).map(|(name, _)| name.clone())
+    }
+
+    /// Follows the order of this standby's primary to go on where its log ends, with `promote`; the new timeline.
+    ///
+    /// # Errors
+    /// `TakeOverError`. What became of it, [`Replication::cancel_take_over`] says.
+    pub fn take_over<E>(
+        &self,
+        take_over: &TakeOver,
+        promote: impl FnOnce() -> Result<(), E>,
+    ) -> Result<TimelineId, TakeOverError<E>> {
+        self.take_overs.follow(&self.database, take_over, promote)
+    }
+
+    /// Cancels an order, unless it was followed: it is not followed any more when this returns.
+    ///
+    /// # Errors
+    /// What became of it only the next start knows; what the engine says.
+    pub fn cancel_take_over(&self, order: &str) -> Result<TakenOver, Error> {
+        self.take_overs.cancel(&self.database, order)
     }
 
     /// A stream has ended.
@@ -313,6 +378,7 @@ impl Replication {
         let mut senders = self.senders.lock();
         if senders.remove(&process_id).is_some() {
             self.quorum.streams_are(&members(&senders));
+            self.senders_changed.notify_all();
         }
     }
 

@@ -41,7 +41,7 @@ pub use access::{AccessRule, AccessRuleError, default_rules};
 pub use configuration::{Configuration, ConfigurationError};
 pub use listeners::ListenError;
 pub use protocol::explain::explain;
-pub use server::{Ended, Progress, Server, ServerError, Shutdown};
+pub use server::{Ended, Progress, Server, ServerError, ServerHandle, Shutdown};
 pub use statements::{Canceller, Role, StatementSession, Statements};
 pub use tls::{TlsError, TlsFiles};
 pub use upstream::UpstreamDial;

@@ -5,6 +5,7 @@
 //!                                     |
 //!                                     +--> START_REPLICATION: CopyBoth until the receiver, the timeline or the server ends
 //!                                     +--> SEAWALL_COPY: CopyOut of the whole database
+//!                                     +--> SEAWALL_TAKE_OVER: this standby becomes the primary
 //! ```
 //! It has a thread of the pool as long as it lasts.
 
@@ -19,7 +20,8 @@ use std::time::Duration;
 use seawall_engine::{Error, LogHold};
 use seawall_io::Clock;
 use seawall_replication::{
-    Command, CommandError, Replication, SenderError, SlotError, current_history, system_identifier,
+    Command, CommandError, Listens, Replication, SenderError, SlotError, TakeOver, TakeOverError, TakenOver,
+    current_history, system_identifier,
 };
 use seawall_sql::session::TransactionStatus;
 use seawall_types::{Lsn, TimelineId};
@@ -66,6 +68,8 @@ pub(crate) struct ReplicationConnection {
     pub(crate) application_name: String,
     /// Holds of temporary slots.
     pub(crate) temporary: Vec<LogHold>,
+    /// Where the receiver listens itself, if it has said so.
+    pub(crate) listens: Option<Listens>,
 }
 
 impl ReplicationConnection {
@@ -131,6 +135,13 @@ impl ReplicationConnection {
             Command::CreateSlot { name, is_temporary } => self.create_slot(&name, is_temporary),
             Command::DropSlot(name) => self.drop_slot(&name),
             Command::TimelineHistory(timeline) => self.timeline_history(timeline),
+            Command::Listens(listens) => {
+                self.listens = Some(listens);
+                self.transport.output.command_complete(Some("SEAWALL_LISTENS"));
+                Ok(())
+            }
+            Command::TakeOver(take_over) => self.take_over(&take_over),
+            Command::CancelTakeOver { order } => self.cancel_take_over(&order),
         };
         if let Err(error) = done {
             self.refuse(error);
@@ -218,6 +229,42 @@ impl ReplicationConnection {
         let columns = [Column::text("filename"), Column::text("content")];
         let row = [Some(format!("{:08X}.history", timeline.get())), Some(history.encode())];
         rows::answer(&mut self.transport.output, &columns, &[&row], "TIMELINE_HISTORY");
+        Ok(())
+    }
+}
+
+/// A switchover.
+impl ReplicationConnection {
+    fn take_over(&mut self, take_over: &TakeOver) -> SqlResult<()> {
+        let database = self.context.database()?;
+        let (order, at) = (&take_over.order, take_over.at);
+        tracing::info!(order, timeline = %take_over.timeline, %at, "the primary orders this standby to go on");
+        let followed = self.replication.take_over(take_over, || database.promote("switchover"));
+        let followed =
+            followed.inspect_err(|error| tracing::warn!(%error, "an order to take over is not followed"));
+        let timeline = followed.map_err(|error| match error {
+            TakeOverError::Promotion(error) => error,
+            TakeOverError::Database(error) => of_engine(error),
+            error => SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, error.to_string()),
+        })?;
+        let row = [Some(timeline.to_string())];
+        rows::answer(
+            &mut self.transport.output,
+            &[Column::of("timeline", oid::INT8, 8)],
+            &[&row],
+            "SEAWALL_TAKE_OVER",
+        );
+        Ok(())
+    }
+
+    fn cancel_take_over(&mut self, order: &str) -> SqlResult<()> {
+        let (role, timeline) = match self.replication.cancel_take_over(order).map_err(of_engine)? {
+            TakenOver::Cancelled(timeline) => ("standby", timeline),
+            TakenOver::Promoted(timeline) => ("primary", timeline),
+        };
+        let columns = [Column::text("role"), Column::of("timeline", oid::INT8, 8)];
+        let row = [Some(role.to_owned()), Some(timeline.to_string())];
+        rows::answer(&mut self.transport.output, &columns, &[&row], "SEAWALL_CANCEL_TAKE_OVER");
         Ok(())
     }
 }

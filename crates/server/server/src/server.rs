@@ -19,7 +19,7 @@ use std::time::Duration;
 use seawall_engine::RecoveryProgress;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::configuration::{Configuration, ConfigurationError};
 use crate::connection;
@@ -73,8 +73,10 @@ pub enum ServerError {
 /// How a server that was run has ended.
 #[derive(Debug)]
 pub enum Ended<E> {
-    /// As it was asked to.
+    /// As a signal has asked it to.
     AsAsked(Shutdown),
+    /// In order, because [`ServerHandle::end`] was called, and no signal came.
+    ByHandle,
     /// The database could not be opened.
     NotOpened(E),
     /// The database could not be closed: the next start recovers.
@@ -90,7 +92,9 @@ pub struct Server {
     runtime: Runtime,
     port: u16,
     http: Option<SocketAddr>,
+    http_task: Option<tokio::task::JoinHandle<()>>,
     signals: Signals,
+    handle: ServerHandle,
     /// Aborted when no new connections are taken.
     acceptors: Vec<tokio::task::JoinHandle<()>>,
     unix: Option<UnixSocket>,
@@ -102,12 +106,32 @@ struct Signals {
     interrupt: Signal,
     quit: Signal,
     hang_up: Signal,
+    /// What this process itself asks for.
+    asked: mpsc::UnboundedReceiver<Shutdown>,
+    /// A signal has asked for an end.
+    has_come: bool,
+}
+
+/// Ends a server that runs.
+#[derive(Clone, Debug)]
+pub struct ServerHandle {
+    ask: mpsc::UnboundedSender<Shutdown>,
+}
+
+impl ServerHandle {
+    /// Ends the server, as a signal does.
+    pub fn end(&self, shutdown: Shutdown) {
+        // Nobody hears it: the server has ended.
+        self.ask.send(shutdown).unwrap_or_default();
+    }
 }
 
 impl Signals {
     /// To be called inside of the runtime.
-    fn new() -> io::Result<Signals> {
+    fn new(asked: mpsc::UnboundedReceiver<Shutdown>) -> io::Result<Signals> {
         Ok(Signals {
+            asked,
+            has_come: false,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,
@@ -117,12 +141,15 @@ impl Signals {
 
     /// The next one: how to end, or `None`: to read the configuration again.
     async fn next(&mut self) -> Option<Shutdown> {
-        tokio::select! {
+        let signalled = tokio::select! {
             _ = self.terminate.recv() => Some(Shutdown::Smart),
             _ = self.interrupt.recv() => Some(Shutdown::Fast),
             _ = self.quit.recv() => Some(Shutdown::Immediate),
             _ = self.hang_up.recv() => None,
-        }
+            Some(shutdown) = self.asked.recv() => return Some(shutdown),
+        };
+        self.has_come |= signalled.is_some();
+        signalled
     }
 }
 
@@ -159,7 +186,8 @@ impl Server {
             .build()
             .map_err(system("start threads for the network"))?;
         let _inside = runtime.enter();
-        let signals = Signals::new().map_err(system("take signals"))?;
+        let (ask, asked) = mpsc::unbounded_channel();
+        let signals = Signals::new(asked).map_err(system("take signals"))?;
         let reloaded = Reloaded::of(configuration)?;
         let Listeners { tcp, unix, port } = Listeners::bind(configuration)?;
         let context = Arc::new(Context::new(configuration, reloaded, runtime.handle().clone()));
@@ -180,13 +208,25 @@ impl Server {
             let failed = system(&format!("listen on {address} for HTTP"));
             let listener = runtime.block_on(tokio::net::TcpListener::bind(address)).map_err(failed)?;
             let bound = listener.local_addr().unwrap_or(address);
-            runtime.spawn(http::serve(Arc::clone(&context), listener));
-            Ok::<SocketAddr, ServerError>(bound)
+            let task = runtime.spawn(http::serve(Arc::clone(&context), listener));
+            Ok::<_, ServerError>((bound, task))
         });
-        let http = http.transpose()?;
+        let (http, http_task) = http.transpose()?.unzip();
         drop(_inside);
         let configuration = configuration.clone();
-        Ok(Server { configuration, context, runtime, port, http, signals, acceptors, unix })
+        let handle = ServerHandle { ask };
+        Ok(Server {
+            configuration,
+            context,
+            runtime,
+            port,
+            http,
+            http_task,
+            signals,
+            handle,
+            acceptors,
+            unix,
+        })
     }
 
     /// The port of TCP and of the Unix socket's name.
@@ -202,6 +242,11 @@ impl Server {
     /// Where the Unix socket is.
     pub fn socket_directory(&self) -> Option<PathBuf> {
         self.context.socket_directory.clone()
+    }
+
+    /// What ends the server.
+    pub fn handle(&self) -> ServerHandle {
+        self.handle.clone()
     }
 
     /// Where to tell how the opening of the database goes.
@@ -269,6 +314,12 @@ impl Server {
                         Shutdown::Immediate => Ended::AsAsked(shutdown),
                         Shutdown::Smart | Shutdown::Fast => self.close(shutdown, close),
                     };
+                    if let Some(task) = self.http_task.take() {
+                        // The next server of this process listens on the same port.
+                        task.abort();
+                        // It was aborted, or has ended by itself.
+                        self.runtime.block_on(task).unwrap_or_default();
+                    }
                     self.runtime.shutdown_background();
                     return ended;
                 }
@@ -289,7 +340,8 @@ impl Server {
             loop {
                 tokio::select! {
                     result = &mut closed => return match result {
-                        Ok(Ok(())) => Ended::AsAsked(shutdown),
+                        Ok(Ok(())) if signals.has_come => Ended::AsAsked(shutdown),
+                        Ok(Ok(())) => Ended::ByHandle,
                         Ok(Err(error)) => Ended::NotClosed(error),
                         // The thread has panicked, and said so.
                         Err(_) => Ended::AsAsked(Shutdown::Immediate),
@@ -321,7 +373,8 @@ impl Server {
 
     fn stop(&mut self, shutdown: Shutdown) -> Shutdown {
         tracing::info!(?shutdown, "shutting down");
-        supervisor::tell("STOPPING=1");
+        // One that begins again as something else is not to be stopped by a service manager that loses its patience.
+        supervisor::tell(if self.signals.has_come { "STOPPING=1" } else { "STATUS=changing the role" });
         self.context.begin_shutdown();
         let context = Arc::clone(&self.context);
         let signals = &mut self.signals;

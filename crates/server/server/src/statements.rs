@@ -8,7 +8,7 @@ use seawall_sql::session::{
     DatabaseSettings, Executed, Field, Login, Session, Sink, SqlDatabase, StatementDescription, Timeouts,
     TransactionStatus, Waker,
 };
-use seawall_values::{Oid, SqlResult};
+use seawall_values::{Oid, SqlError, SqlResult, SqlState};
 
 /// Ends the statement that a session runs, if it runs one.
 pub type Canceller = Arc<dyn Fn() + Send + Sync>;
@@ -41,6 +41,14 @@ pub trait Statements: Send + Sync + fmt::Debug {
     /// The replication of the database; `None`: it has none.
     fn replication(&self) -> Option<Arc<Replication>> {
         None
+    }
+
+    /// Makes a primary of a standby.
+    ///
+    /// # Errors
+    /// `55000`: it is none.
+    fn promote(&self, _reason: &str) -> SqlResult<()> {
+        Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "recovery is not in progress"))
     }
 
     /// Takes over what an operator has set for all sessions.
@@ -98,6 +106,10 @@ impl Statements for Arc<SqlDatabase> {
 
     fn replication(&self) -> Option<Arc<Replication>> {
         Some(Arc::clone(&self.replication))
+    }
+
+    fn promote(&self, reason: &str) -> SqlResult<()> {
+        SqlDatabase::promote(self, reason)
     }
 
     fn configure(&self, settings: &DatabaseSettings) {

@@ -24,19 +24,6 @@ use crate::failure::Failure;
 const REPORT_BYTES: u64 = 1 << 30;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Refuses to serve a standby as a primary.
-pub(super) fn check_role(directory: &Path, upstream: Option<&UpstreamSettings>) -> Result<(), Failure> {
-    let is_followed = DatabaseDirectory::at(directory).is_followed()?;
-    let shown = directory.display();
-    match upstream {
-        None if is_followed => Err(Failure::Usage(format!(
-            "{shown} is a standby: give --follow; or, if its primary is gone for good, `seawall promote {shown}` while it is served \
-             with --follow"
-        ))),
-        None | Some(_) => Ok(()),
-    }
-}
-
 /// Opens the standby in `directory`, which is made from the upstream first where there is none.
 pub(super) fn open(
     directory: &Path,
@@ -53,6 +40,14 @@ pub(super) fn open(
     let database = DatabaseDirectory::at(directory).follow(options)?;
     marker::put(directory).map_err(Failure::io("cannot mark the directory as a standby's"))?;
     complete(&database, upstream, progress)?;
+    Ok(database)
+}
+
+/// Opens a database whose log another server goes on with where it ends here: it is not asked where that is, and may have to wait for this
+/// server's answer itself.
+pub(super) fn open_replaced(directory: &Path, options: Options) -> Result<Database, Failure> {
+    let database = DatabaseDirectory::at(directory).follow(options)?;
+    marker::put(directory).map_err(Failure::io("cannot mark the directory as a standby's"))?;
     Ok(database)
 }
 

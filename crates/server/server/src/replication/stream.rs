@@ -83,6 +83,7 @@ impl ReplicationConnection {
             user: self.user.clone(),
             application_name: self.application_name.clone(),
             client: self.client(),
+            listens: self.listens.clone(),
             began_micros: self.now_micros(),
             is_streaming: false,
             sent: start.position,
