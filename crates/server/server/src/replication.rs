@@ -239,7 +239,7 @@ impl ReplicationConnection {
         let database = self.context.database()?;
         let (order, at) = (&take_over.order, take_over.at);
         tracing::info!(order, timeline = %take_over.timeline, %at, "the primary orders this standby to go on");
-        let followed = self.replication.take_over(take_over, || database.promote("switchover"));
+        let followed = self.replication.take_over(take_over, || database.promote("switchover").map(drop));
         let followed =
             followed.inspect_err(|error| tracing::warn!(%error, "an order to take over is not followed"));
         let timeline = followed.map_err(|error| match error {

@@ -128,6 +128,7 @@ pub use seawall_wal::{
 };
 pub use snapshots::scan::{Direction, LentRow, Range, Scan};
 pub use standby::control::{AppliedRecords, StandbyStatistics};
+pub use standby::phases::{Promotion, PromotionPhases};
 pub use transaction::Transaction;
 pub use transaction::commit::CommitHandle;
 pub use transaction::lock_mode::{LockMode, LockModes, RowLock};

@@ -29,5 +29,6 @@ pub(crate) mod archive_hold;
 pub(crate) mod control;
 pub(crate) mod copied;
 pub(crate) mod next_timeline;
+pub(crate) mod phases;
 pub(crate) mod promotion;
 pub(crate) mod turn;

@@ -54,6 +54,26 @@ fn a_promotion_takes_six_syncs_and_writes_no_segment_full_of_zeros() {
     pair.standby.put(&table, b"k", b"promoted").unwrap();
 }
 
+#[test]
+fn a_promotion_says_what_took_how_long() {
+    let mut pair = Following::new();
+    pair.flush_primary();
+    pair.catch_up();
+    assert_eq!(pair.standby.statistics().promotion, None);
+    let fork = pair.standby.log().flushed();
+    let promotion = pair.standby.standby().unwrap().promote("test").unwrap();
+    assert_eq!((promotion.timeline, promotion.fork), (TimelineId::new(2).unwrap(), fork));
+    let phases = promotion.phases.named();
+    assert_eq!(promotion.phases.total(), phases.iter().map(|(_, took)| *took).sum());
+    let statistics = pair.standby.statistics();
+    assert_eq!(statistics.promotion, Some(promotion));
+    let text = statistics.open_metrics();
+    for (phase, took) in phases {
+        let sample = format!("seawall_promotion_seconds{{phase=\"{phase}\"}} {}\n", took.as_secs_f64());
+        assert!(text.contains(&sample), "{sample}");
+    }
+}
+
 /// A server that was restored has no pending files. A promotion has no time to make them.
 #[test]
 fn a_standby_makes_what_its_promotion_needs_when_it_opens() {
@@ -147,7 +167,7 @@ fn a_promotion_does_not_wait_for_a_checkpoint() {
         scope.spawn(move || {
             let promoted = promoting.standby().unwrap().promote("test");
             let table = promoting.table("flushed").unwrap();
-            let written = promoted.and_then(|()| promoting.put(&table, b"after", b"v").map(drop));
+            let written = promoted.and_then(|_| promoting.put(&table, b"after", b"v").map(drop));
             done.send(written).unwrap();
         });
         let outcome = outcome.recv_timeout(LONG);

@@ -2,10 +2,10 @@
 //!
 //! A line each way:
 //!
-//! | request                          | answer                                            |
-//! |----------------------------------|---------------------------------------------------|
-//! | `promote`                        | `promoted TIMELINE`, or `failed WHY`              |
-//! | `switchover {"wait_seconds":10}` | `switched TIMELINE MILLISECONDS`, or `failed WHY` |
+//! | request                          | answer                                                     |
+//! |----------------------------------|------------------------------------------------------------|
+//! | `promote`                        | `promoted TIMELINE PHASE=MICROSECONDS ..`, or `failed WHY` |
+//! | `switchover {"wait_seconds":10}` | `switched TIMELINE MILLISECONDS`, or `failed WHY`          |
 //!
 //! The socket is for the user that serves the directory, and for root. Its path is reached through the directory's descriptor: a path of a
 //! socket has at most 107 bytes.
@@ -37,7 +37,7 @@ const SWITCHOVER_MORE: Duration = Duration::from_secs(60);
 
 /// What the server does when it is asked.
 pub(super) trait Controlled: Send + 'static {
-    /// Becomes a primary; its timeline.
+    /// Becomes a primary; its timeline, and what took how many microseconds.
     fn promote(&self) -> Result<String, String>;
     /// Hands its role over; the new timeline, and for how many milliseconds writers were parked.
     fn switch_over(&self, asked: &SwitchoverAsked) -> Result<(String, u128), String>;
@@ -164,6 +164,27 @@ fn answer(mut stream: UnixStream, server: &impl Controlled) -> io::Result<()> {
     told
 }
 
+/// A promotion, as a server tells of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Promoted {
+    /// The timeline that it is on.
+    pub(crate) timeline: u32,
+    /// Its phases and their microseconds, in their order; none from a server of another version.
+    pub(crate) phases: Vec<(String, u64)>,
+}
+
+impl Promoted {
+    /// Of what follows the word `promoted`.
+    fn parse(text: &str) -> Option<Promoted> {
+        let (timeline, phases) = text.split_once(' ').unwrap_or((text, ""));
+        let phases = phases.split_whitespace().filter_map(|phase| {
+            let (name, micros) = phase.split_once('=')?;
+            Some((name.to_owned(), micros.parse().ok()?))
+        });
+        Some(Promoted { timeline: timeline.parse().ok()?, phases: phases.collect() })
+    }
+}
+
 /// Why a server has not done what it was asked.
 #[derive(Debug)]
 pub(crate) enum AskError {
@@ -175,9 +196,10 @@ pub(crate) enum AskError {
     Io(io::Error),
 }
 
-/// Has the server of a directory become a primary; the timeline that it is on then.
-pub(crate) fn promote(directory: &Path, limit: Duration) -> Result<String, AskError> {
-    ask(directory, PROMOTE, "promoted", limit)
+/// Has the server of a directory become a primary.
+pub(crate) fn promote(directory: &Path, limit: Duration) -> Result<Promoted, AskError> {
+    let answer = ask(directory, PROMOTE, "promoted", limit)?;
+    Promoted::parse(&answer).ok_or_else(|| AskError::Io(ErrorKind::InvalidData.into()))
 }
 
 /// Has the server of a directory hand its role over; the new primary's timeline, and for how many milliseconds writers were parked.
@@ -244,6 +266,14 @@ mod tests {
         assert!(matches!(refused, Err(AskError::Refused(_))), "{refused:?}");
         control.end();
         assert!(matches!(promote(path, REQUEST_TIME), Err(AskError::NotServed)));
+    }
+
+    #[test]
+    fn the_answer_to_promote_has_a_timeline_and_may_have_phases() {
+        let phases = vec![("receive".to_owned(), 12), ("apply".to_owned(), 0)];
+        assert_eq!(Promoted::parse("2 receive=12 apply=0"), Some(Promoted { timeline: 2, phases }));
+        assert_eq!(Promoted::parse("3"), Some(Promoted { timeline: 3, phases: Vec::new() }));
+        assert_eq!(Promoted::parse("soon"), None);
     }
 
     #[test]

@@ -42,8 +42,9 @@ pub(super) struct Roles {
 
 impl Controlled for Roles {
     fn promote(&self) -> Result<String, String> {
-        self.sql.promote("seawall promote").map_err(|error| error.to_string())?;
-        Ok(self.sql.engine.log().timeline().to_string())
+        let promotion = self.sql.promote("seawall promote").map_err(|error| error.to_string())?;
+        let phases = promotion.phases.named().map(|(name, took)| format!(" {name}={}", took.as_micros()));
+        Ok(format!("{}{}", promotion.timeline, phases.concat()))
     }
 
     fn switch_over(&self, asked: &SwitchoverAsked) -> Result<(String, u128), String> {

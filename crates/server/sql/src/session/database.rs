@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use seawall_engine::{Database, Transaction};
+use seawall_engine::{Database, Promotion, Transaction};
 use seawall_replication::Replication;
 use seawall_values::{SqlError, SqlResult, SqlState};
 
@@ -228,15 +228,15 @@ impl SqlDatabase {
         self.engine.standby().is_some()
     }
 
-    /// Makes a primary of a standby: sessions go on, and may write from their next transaction on.
+    /// Makes a primary of a standby: sessions go on, and may write from their next transaction on. Returns what took how long.
     ///
     /// # Errors
     /// `55000`: it is not a standby; what the engine says.
-    pub fn promote(&self, reason: &str) -> SqlResult<()> {
+    pub fn promote(&self, reason: &str) -> SqlResult<Promotion> {
         let standby = self.engine.standby().ok_or_else(not_in_recovery)?;
-        standby.promote(reason).sql()?;
+        let promotion = standby.promote(reason).sql()?;
         self.store.note_promotion();
-        Ok(())
+        Ok(promotion)
     }
 
     /// The SCRAM-SHA-256 verifier of a role that may log in, as `pg_authid.rolpassword` has it.

@@ -47,7 +47,7 @@ impl SessionState for State<'_> {
     }
 
     fn promote(&self) -> SqlResult<()> {
-        self.database.promote("pg_promote()")
+        self.database.promote("pg_promote()").map(drop)
     }
 
     fn listening_channels(&mut self) -> Vec<String> {

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::recovery::timeline::NewTimeline;
 use crate::standby::apply::not_a_standby;
 use crate::standby::control::StandbyStatistics;
+use crate::standby::phases::Promotion;
 
 /// A database that follows another one: see [`Database::standby`].
 #[derive(Clone, Copy, Debug)]
@@ -160,11 +161,11 @@ impl<'a> Standby<'a> {
     }
 
     /// Receives nothing more, applies what has come, and writes on a new timeline from now on. Sessions, snapshots and transactions
-    /// in doubt go on. `new` is a reason, for people, or a [`NewTimeline`].
+    /// in doubt go on. `new` is a reason, for people, or a [`NewTimeline`]. Returns what took how long, as [`Statistics`](crate::Statistics) do.
     ///
     /// # Errors
     /// `TimelineNumber` if the number that was asked for is taken; those of `sync` and `apply`.
-    pub fn promote<'n>(&self, new: impl Into<NewTimeline<'n>>) -> Result<(), Error> {
+    pub fn promote<'n>(&self, new: impl Into<NewTimeline<'n>>) -> Result<Promotion, Error> {
         self.database.engine().promote(new.into())
     }
 }

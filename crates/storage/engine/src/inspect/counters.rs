@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::inspect::commit_stages::CommitStageCounters;
 use crate::inspect::logged_rows::LoggedByStorage;
 use crate::recovery::statistics::RecoveryStatistics;
+use crate::standby::phases::Promotion;
 
 /// Counted while the database is open.
 #[derive(Debug, Default)]
@@ -22,4 +23,6 @@ pub(crate) struct Counters {
     pub(crate) commit_stages: CommitStageCounters,
     pub(crate) logged_by_storage: LoggedByStorage,
     pub(crate) recovery: seawall_sync::Mutex<RecoveryStatistics>,
+    /// Of this process, if it was a standby and was promoted.
+    pub(crate) promotion: seawall_sync::Mutex<Option<Promotion>>,
 }

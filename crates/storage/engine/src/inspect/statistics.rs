@@ -20,6 +20,7 @@ use crate::inspect::commit_stages::CommitStages;
 use crate::pacing::recovery_time::RecoveryTimeStatistics;
 use crate::pacing::throttle::ThrottleStatistics;
 use crate::recovery::statistics::RecoveryStatistics;
+use crate::standby::phases::Promotion;
 
 /// What the database has done since it was opened, and holds now.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +53,8 @@ pub struct Statistics {
     pub recovery: RecoveryStatistics,
     /// What a recovery would take now.
     pub recovery_time: RecoveryTimeStatistics,
+    /// The promotion, if this was a standby when it was opened.
+    pub promotion: Option<Promotion>,
     /// What has been archived, by each archive of the options, in their order.
     pub archives: Vec<ArchiveStatistics>,
 }
@@ -288,6 +291,7 @@ impl Engine {
             throttle: self.pacing.throttle_statistics(&self.fill()),
             recovery: self.counters.recovery.lock().clone(),
             recovery_time: self.pacing.recovery_time_statistics(self.redo_length()),
+            promotion: *self.counters.promotion.lock(),
             archives: self.archive_statistics(),
         }
     }

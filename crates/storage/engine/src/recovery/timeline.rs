@@ -111,6 +111,23 @@ pub(crate) fn begin(
     left: Left<'_>,
     new: NewTimeline<'_>,
 ) -> Result<OpenLog, Error> {
+    let begun = begin_log(setup, superblock, left, new)?;
+    go_on(tree, superblock, begun)
+}
+
+/// A new timeline of which the log is there, and which nothing names yet.
+pub(crate) struct BegunTimeline {
+    log: OpenLog,
+    next: Superblock,
+}
+
+/// The log of a new timeline, durable: the first half of `begin`.
+pub(crate) fn begin_log(
+    setup: &LogSetup<'_>,
+    superblock: &Superblock,
+    left: Left<'_>,
+    new: NewTimeline<'_>,
+) -> Result<BegunTimeline, Error> {
     let end = left.end;
     let environment = setup.environment;
     let disk = &environment.disk;
@@ -128,13 +145,22 @@ pub(crate) fn begin(
         None => seawall_wal::begin_timeline(disk, log_options, end, time_micros),
     };
     let log = begun.map_err(|error| Error::log(&error))?;
-    for _copy in 0..2 {
-        tree.store_superblock(&next).map_err(|error| Error::tree(&error))?;
-    }
     tracing::info!(parent = %superblock.timeline, %timeline, fork = %end.lsn, %mark, reason = new.reason,
         "a new timeline begins");
-    *superblock = next;
-    Ok(log)
+    Ok(BegunTimeline { log, next })
+}
+
+/// Makes the database go on there: the second half of `begin`.
+pub(crate) fn go_on(
+    tree: &Tree,
+    superblock: &mut Superblock,
+    begun: BegunTimeline,
+) -> Result<OpenLog, Error> {
+    for _copy in 0..2 {
+        tree.store_superblock(&begun.next).map_err(|error| Error::tree(&error))?;
+    }
+    *superblock = begun.next;
+    Ok(begun.log)
 }
 
 impl Engine {

@@ -22,10 +22,13 @@ use crate::error::Error;
 use crate::log::setup::LogSetup;
 use crate::recovery::timeline::{self, Left, NewTimeline};
 use crate::standby::apply::not_a_standby;
+use crate::standby::phases::{Laps, Promotion, PromotionPhases};
 
 impl Engine {
     /// Ends receiving, applies what has come, and writes on a new timeline from now on.
-    pub(crate) fn promote(self: &Arc<Self>, new: NewTimeline<'_>) -> Result<(), Error> {
+    pub(crate) fn promote(self: &Arc<Self>, new: NewTimeline<'_>) -> Result<Promotion, Error> {
+        let mut laps = Laps::begin(&**self.clock());
+        let mut phases = PromotionPhases::default();
         self.lifecycle.check_open()?;
         self.check_copy_is_whole()?;
         let _log_turn = self.log_turn.take();
@@ -33,22 +36,37 @@ impl Engine {
         // A number that cannot be had ends nothing.
         timeline::number_of(&self.environment.disk, &self.redo.superblock(), new)?;
         let end = received.end()?;
+        phases.receive = laps.lap();
         self.apply_the_rest()?;
-        self.begin_writing(end, new)?;
+        phases.apply = laps.lap();
+        self.begin_writing(end, new, &mut laps, &mut phases)?;
         self.apply_control.applied.wake_all();
         self.background.apply_work.wake_all();
         // From here on the timeline is this server's: half a primary would be neither.
         self.take_up_writing().map_err(|error| {
             self.lifecycle
                 .stop(format!("the promotion could not be completed, and the next open does: {error}"))
-        })
+        })?;
+        phases.writers = laps.lap();
+        let promotion = Promotion { timeline: self.timeline(), fork: end.lsn, phases };
+        *self.counters.promotion.lock() = Some(promotion);
+        tracing::info!(timeline = %promotion.timeline, fork = %promotion.fork, took = ?phases.total(), ?phases,
+            "this server was promoted");
+        Ok(promotion)
     }
 
     /// The new timeline, and the engine's log on it. A freeze looks whose log it is, and a checkpoint stores superblocks, too; none of
     /// them is waited for but for a chunk that is being written.
-    fn begin_writing(&self, end: LogEnd, new: NewTimeline<'_>) -> Result<(), Error> {
+    fn begin_writing(
+        &self,
+        end: LogEnd,
+        new: NewTimeline<'_>,
+        laps: &mut Laps<'_>,
+        phases: &mut PromotionPhases,
+    ) -> Result<(), Error> {
         let _apply_turn = self.apply_turn.take();
         let _storing = self.redo.storing();
+        phases.wait = laps.lap();
         // Another call may have had the turns meanwhile, or the end.
         self.lifecycle.check_open()?;
         self.lifecycle.check_not_stopped()?;
@@ -60,13 +78,16 @@ impl Engine {
             observer: Some(Arc::clone(&self.observer) as Arc<dyn LogObserver>),
         };
         let mut superblock = self.redo.superblock();
-        let log = timeline::begin(&setup, &self.tree, &mut superblock, left, new).map_err(|error| {
+        let begun = timeline::begin_log(&setup, &superblock, left, new)?;
+        phases.timeline = laps.lap();
+        let log = timeline::go_on(&self.tree, &mut superblock, begun).map_err(|error| {
             match self.tree.failure() {
                 // One copy of the superblock may name the new timeline.
                 Some(failure) => self.lifecycle.stop(failure),
                 None => error,
             }
         })?;
+        phases.superblock = laps.lap();
         self.redo.stored(superblock);
         // Before the first commit: none has waited for standbys yet.
         self.members.begin_waiting(self.clock().monotonic());

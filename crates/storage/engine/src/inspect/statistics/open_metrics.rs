@@ -49,6 +49,7 @@ impl Statistics {
         self.checkpoint_families(&mut families);
         self.throttle_families(&mut families);
         self.recovery_families(&mut families);
+        self.promotion_families(&mut families);
         self.hold_families(&mut families);
         self.archive_families(&mut families);
         families.text + END
@@ -233,6 +234,14 @@ impl Statistics {
                 Some(("kind", kind)),
                 replayed.busy.as_secs_f64(),
             );
+        }
+    }
+
+    fn promotion_families(&self, families: &mut Families) {
+        let Some(promotion) = &self.promotion else { return };
+        families.family("promotion_seconds", "gauge", "Time of the promotion, by its phases.");
+        for (phase, took) in promotion.phases.named() {
+            families.sample("promotion_seconds", Some(("phase", phase)), took.as_secs_f64());
         }
     }
 
