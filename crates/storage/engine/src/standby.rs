@@ -28,6 +28,7 @@ pub(crate) mod apply;
 pub(crate) mod archive_hold;
 pub(crate) mod control;
 pub(crate) mod copied;
+pub(crate) mod many_rows;
 pub(crate) mod next_timeline;
 pub(crate) mod phases;
 pub(crate) mod promotion;

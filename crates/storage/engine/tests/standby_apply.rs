@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::following::Following;
@@ -62,6 +64,70 @@ fn what_is_synced_is_applied_while_others_read_and_survives_restarts() {
     let table = pair.standby.table("flushed").unwrap();
     pair.standby.put(&table, b"promoted", b"v").unwrap();
     pair.standby.close().unwrap();
+}
+
+/// Its rows are put by several threads, and its tables are created, dropped and truncated with it.
+#[test]
+fn a_large_commit_is_seen_as_a_whole_and_survives_restarts() {
+    const ROWS: u32 = 5_000;
+    let mut options = Options { background: Background::Threads, ..Options::default() };
+    options.format.segment_bytes = 1 << 20;
+    options.recovery.threads = 3;
+    let mut pair = Following::with(options);
+    let left = pair.primary.create_table("left").unwrap();
+    pair.primary.create_table("dropped").unwrap();
+    pair.primary.create_table("truncated").unwrap();
+    receive(&mut pair);
+    let is_over = AtomicBool::new(false);
+    let standby = pair.standby.new_session();
+    std::thread::scope(|scope| {
+        // Rows come and go in transactions that touch all of them.
+        let reading = scope.spawn(|| {
+            let mut counts = BTreeSet::new();
+            while !is_over.load(Ordering::SeqCst) {
+                let snapshot = standby.snapshot();
+                let rows = standby.table("left").map(|left| snapshot.rows(&left).map(Result::unwrap).count());
+                counts.extend(rows);
+            }
+            counts
+        });
+        for round in 0..6_u32 {
+            let mut transaction = pair.primary.begin();
+            let made = transaction.create_table(&format!("made {round}")).unwrap();
+            for row in 0..ROWS {
+                let (key, value) = (row.to_be_bytes(), round.to_be_bytes().repeat(30));
+                match round % 3 {
+                    2 => transaction.delete(&left, key).unwrap(),
+                    _ => transaction.put(&left, key, &value).unwrap(),
+                }
+                transaction.put(&made, key, &value).unwrap();
+            }
+            if round == 1 {
+                transaction.drop_table("dropped").unwrap();
+                transaction.truncate_table("truncated").unwrap();
+            }
+            transaction.commit().unwrap();
+            let end = receive(&mut pair);
+            pair.standby.standby().unwrap().wait_applied(end, LONG).unwrap();
+        }
+        is_over.store(true, Ordering::SeqCst);
+        let counts = reading.join().unwrap();
+        assert!(counts.iter().all(|count| [0, ROWS as usize].contains(count)), "{counts:?}");
+    });
+    for restarted in [false, true] {
+        if restarted {
+            pair.restart_standby(PowerLoss::LoseAll);
+        }
+        assert!(pair.standby.table("dropped").is_err());
+        for name in ["left", "truncated", "made 0", "made 5"] {
+            let rows = |database: &Database| {
+                let table = database.table(name).unwrap();
+                database.snapshot().rows(&table).map(Result::unwrap).collect::<Vec<_>>()
+            };
+            assert_eq!(rows(&pair.standby), rows(&pair.primary), "{name}, restarted: {restarted}");
+        }
+    }
+    pair.standby.check(&mut |damage| panic!("{damage}")).unwrap();
 }
 
 #[test]

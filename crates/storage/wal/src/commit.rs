@@ -245,6 +245,11 @@ pub struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
+    /// How many changes are left, as the record says; an error may come before.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
     fn read(&mut self) -> Result<Change<'a>, RecordError> {
         let offset = self.reader.offset();
         let shape = self.reader.varint("change")?;

@@ -47,14 +47,15 @@ impl<'a> Standby<'a> {
         })
     }
 
-    /// Makes all whole records durable that have come; where they end. The primary may be told.
+    /// Makes all whole records durable that have come; where they end. The primary may be told. With background threads they are applied
+    /// then: what is little by this call itself, before it returns.
     ///
     /// # Errors
     /// `Stopped`, `Closed`.
     pub fn sync(&self) -> Result<Lsn, Error> {
         let engine = self.database.engine();
         let synced = engine.log.received().ok_or_else(not_a_standby)?.sync()?;
-        engine.background.apply_work.wake_all();
+        engine.apply_synced(synced);
         Ok(synced)
     }
 

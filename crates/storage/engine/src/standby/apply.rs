@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
+use seawall_sync::MutexGuard;
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{Changes, Decision, LogReader, LogRecord, Outcome, Prepare, Record};
 
@@ -21,6 +22,7 @@ use crate::inspect::log_records::open_reader;
 use crate::row_key;
 use crate::snapshots::view::View;
 use crate::standby::control::time_left;
+use crate::standby::many_rows::ManyRows;
 use crate::standby::turn::ApplyState;
 
 /// Log that is applied before it becomes visible: a step takes about a millisecond.
@@ -74,7 +76,20 @@ impl Engine {
 
     /// Waits for the turn, and applies a step; up to where, and why no further.
     pub(crate) fn apply_turn_step(&self, pace: Pace) -> Result<(Lsn, StepEnd), Error> {
-        let mut state = self.apply_turn.take();
+        self.apply_in_turn(self.apply_turn.take(), pace)
+    }
+
+    /// Applies a step, if none has the turn.
+    pub(crate) fn apply_step_now(&self) -> Result<Option<(Lsn, StepEnd)>, Error> {
+        let turn = self.apply_turn.take_now();
+        turn.map(|state| self.apply_in_turn(state, Pace::Delayed)).transpose()
+    }
+
+    fn apply_in_turn(
+        &self,
+        mut state: MutexGuard<'_, ApplyState>,
+        pace: Pace,
+    ) -> Result<(Lsn, StepEnd), Error> {
         let stepped = self.apply_step(&mut state, pace);
         *self.counters.last_apply_error.lock() = stepped.as_ref().err().cloned();
         drop(state);
@@ -270,7 +285,9 @@ impl Step<'_> {
         place: &dyn Fn(&dyn Display) -> Error,
     ) -> Result<(), Error> {
         let mut row_key = std::mem::take(&mut self.row_key);
-        for change in changes.clone() {
+        let many = ManyRows::find(&changes).map_err(|error| place(&error))?;
+        let in_order = many.as_ref().map_or(usize::MAX, ManyRows::others);
+        for change in changes.clone().take(in_order) {
             let change = change.map_err(|error| place(&error))?;
             change.copy_row_key(&mut row_key);
             let is_struck_off =
@@ -286,6 +303,9 @@ impl Step<'_> {
                 Some(drop) => self.write_out(stamp, &row_key, drop)?,
                 None => self.put(stamp, &row_key, change.value()),
             }
+        }
+        if let Some(many) = many {
+            self.applied.rows += many.put(self.engine, self.view, stamp);
         }
         self.row_key = row_key;
         Ok(())

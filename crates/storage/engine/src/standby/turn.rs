@@ -46,4 +46,9 @@ impl ApplyTurn {
     pub(crate) fn take(&self) -> MutexGuard<'_, ApplyState> {
         self.0.lock()
     }
+
+    /// The turn, if nobody has it.
+    pub(crate) fn take_now(&self) -> Option<MutexGuard<'_, ApplyState>> {
+        self.0.try_lock()
+    }
 }
