@@ -93,9 +93,7 @@ pub enum Streamed {
 /// A connection. See the module.
 pub struct Client {
     wire: Box<dyn Wire>,
-    input: Vec<u8>,
-    /// How much of the input was taken.
-    taken: usize,
+    input: Input,
     /// The upstream has said that it is a standby.
     is_standby: bool,
 }
@@ -105,6 +103,42 @@ struct Frame {
     body: Vec<u8>,
 }
 
+/// Bytes that have come and are not taken yet. The memory stays: a stream of short messages would clear more of it than it uses.
+#[derive(Default)]
+struct Input {
+    memory: Vec<u8>,
+    taken: usize,
+    come: usize,
+}
+
+impl Input {
+    fn rest(&self) -> &[u8] {
+        &self.memory[self.taken..self.come]
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.taken += bytes;
+    }
+
+    /// Room for a read.
+    fn room(&mut self) -> &mut [u8] {
+        self.memory.copy_within(self.taken..self.come, 0);
+        (self.come, self.taken) = (self.come - self.taken, 0);
+        let wanted = self.come + READ_BYTES;
+        if self.memory.len() < wanted {
+            self.memory.resize(wanted, 0);
+        } else if self.come == 0 && self.memory.len() > 4 * READ_BYTES {
+            // After a message that was long.
+            self.memory = vec![0; READ_BYTES];
+        }
+        &mut self.memory[self.come..]
+    }
+
+    fn has_come(&mut self, bytes: usize) {
+        self.come += bytes;
+    }
+}
+
 impl Client {
     /// Logs in for replication.
     ///
@@ -112,7 +146,7 @@ impl Client {
     /// `ClientError`.
     pub fn log_in(wire: Box<dyn Wire>, settings: &UpstreamSettings) -> Result<Client, ClientError> {
         wire.set_read_timeout(settings.connect_timeout)?;
-        let mut client = Client { wire, input: Vec::new(), taken: 0, is_standby: false };
+        let mut client = Client { wire, input: Input::default(), is_standby: false };
         let mut body = VERSION_3_0.to_be_bytes().to_vec();
         for (name, value) in [
             ("user", settings.user.as_str()),
@@ -286,7 +320,7 @@ impl Client {
     }
 
     fn next_frame(&mut self) -> Result<Option<Frame>, ClientError> {
-        let rest = &self.input[self.taken..];
+        let rest = self.input.rest();
         let Some((&kind, after)) = rest.split_first() else { return Ok(None) };
         let Some(length) = after.first_chunk::<4>() else { return Ok(None) };
         let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
@@ -295,21 +329,18 @@ impl Client {
         };
         let Some(body) = rest.get(HEAD_BYTES..HEAD_BYTES + body_bytes) else { return Ok(None) };
         let body = body.to_vec();
-        self.taken += HEAD_BYTES + body_bytes;
+        self.input.take(HEAD_BYTES + body_bytes);
         Ok(Some(Frame { kind, body }))
     }
 
     /// Reads what is there; `false`: nothing came within the limit.
     fn read_some(&mut self) -> Result<bool, ClientError> {
-        self.input.drain(..self.taken);
-        self.taken = 0;
-        let before = self.input.len();
-        self.input.resize(before + READ_BYTES, 0);
-        let read = self.wire.read(&mut self.input[before..]);
-        self.input.truncate(before + read.as_ref().map_or(0, |bytes| *bytes));
-        match read {
+        match self.wire.read(self.input.room()) {
             Ok(0) => Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
-            Ok(_) => Ok(true),
+            Ok(bytes) => {
+                self.input.has_come(bytes);
+                Ok(true)
+            }
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(false),
                 ErrorKind::Interrupted => Ok(true),

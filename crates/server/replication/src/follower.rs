@@ -9,7 +9,7 @@
 //!        +------ the upstream is on a new timeline, which left this one where the log ends here: follow it
 //! ```
 //! Of several hosts, the first that answers is the upstream; one that answers and is of no use is passed over by the next attempt.
-//! A batch is what has come by the time that it is looked at: it is synced once. What is acknowledged as durable is durable here.
+//! A batch is synced once: what the upstream had when it sent the first message of it, up to 8 MiB. What is acknowledged as durable is durable here.
 //! When the database is promoted, the thread ends.
 
 use std::sync::Arc;
@@ -39,6 +39,12 @@ const WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_m
 const APPLY_WAIT: Duration = Duration::from_millis(1);
 /// A batch is synced at the latest when it has so many bytes.
 const BATCH_BYTES: usize = 8 << 20;
+/// Or has been coming for so long.
+const BATCH_MICROS: i64 = 20_000;
+/// Or when more of it is on the way, and does not come for so long.
+const BATCH_WAIT: Duration = Duration::from_millis(2);
+/// The upstream's log may end behind a header page that is sent with the record which follows.
+const HEADER_PAGE_BYTES: u64 = 4096;
 
 /// Why a connection to the upstream ends.
 #[derive(Debug, thiserror::Error)]
@@ -249,7 +255,14 @@ impl Shared {
             (status.state, status.last_error) = ("streaming", None);
             (status.started_at, status.started_timeline) = (from, own);
         });
-        let mut stream = Stream { shared: self, client, batch_bytes: 0, told: None, upstream_end: from };
+        let mut stream = Stream {
+            shared: self,
+            client,
+            batch: Batch::default(),
+            position: from,
+            told: None,
+            upstream_end: from,
+        };
         stream.run(&mut attempt.has_received)
     }
 
@@ -375,12 +388,41 @@ pub fn system_identifier(database: &Database) -> Result<String, Error> {
     Ok(system_identifier_of(database.info()?.database))
 }
 
+/// What was received and is not synced.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: usize,
+    /// The end of the upstream's log when it sent the first of it, and when that came. A later end would be chased for as long as the
+    /// upstream writes.
+    end: Lsn,
+    begun_micros: i64,
+}
+
+impl Batch {
+    fn add(&mut self, bytes: usize, end: Lsn, now_micros: i64) {
+        if self.bytes == 0 {
+            (self.end, self.begun_micros) = (end, now_micros);
+        }
+        self.bytes += bytes;
+    }
+
+    /// Whether the upstream is sending more of it than has come up to `position`.
+    fn is_on_the_way(&self, position: Lsn) -> bool {
+        self.end.get() > position.get().saturating_add(HEADER_PAGE_BYTES)
+    }
+
+    fn is_full(&self, now_micros: i64) -> bool {
+        self.bytes >= BATCH_BYTES || now_micros.saturating_sub(self.begun_micros) >= BATCH_MICROS
+    }
+}
+
 /// A stream under way.
 struct Stream<'s> {
     shared: &'s Shared,
     client: Client,
-    /// Received and not synced.
-    batch_bytes: usize,
+    batch: Batch,
+    /// Behind the last byte that was received.
+    position: Lsn,
     /// What the upstream was told last, and when.
     told: Option<(Progress, i64)>,
     upstream_end: Lsn,
@@ -392,7 +434,7 @@ impl Stream<'_> {
         let mut heard = (self.shared.now_micros)();
         self.tell(false)?;
         while !self.shared.is_over() {
-            let limit = if self.batch_bytes > 0 { Duration::ZERO } else { self.wait_limit() };
+            let limit = self.wait_limit();
             match self.client.streamed(limit)? {
                 Streamed::Message(message) => {
                     *has_received = true;
@@ -417,8 +459,11 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// What is durable and not applied is acknowledged as soon as it is.
+    /// How long to wait for a message. What is durable and not applied is acknowledged as soon as it is.
     fn wait_limit(&self) -> Duration {
+        if self.batch.bytes > 0 {
+            return if self.batch.is_on_the_way(self.position) { BATCH_WAIT } else { Duration::ZERO };
+        }
         let has_all = self.told.is_some_and(|(progress, _)| progress.applied >= progress.flushed);
         if has_all { WAIT.0 } else { WAIT.1 }
     }
@@ -428,9 +473,10 @@ impl Stream<'_> {
         match FromSender::parse(message)? {
             FromSender::Data { start, end, sent_micros, bytes } => {
                 standby.receive(start, bytes)?;
-                self.batch_bytes += bytes.len();
+                self.batch.add(bytes.len(), end, now);
+                self.position = Lsn::new(start.get() + bytes.len() as u64);
                 self.heard(end, sent_micros, now);
-                if self.batch_bytes >= BATCH_BYTES {
+                if self.batch.is_full(now) {
                     self.sync()?;
                     self.tell(false)?;
                 }
@@ -470,7 +516,7 @@ impl Stream<'_> {
 
     /// Makes durable what has come, and wakes who applies it.
     fn sync(&mut self) -> Result<(), FollowError> {
-        if std::mem::take(&mut self.batch_bytes) > 0
+        if std::mem::take(&mut self.batch).bytes > 0
             && let Some(standby) = self.shared.database().standby()
         {
             standby.sync()?;
@@ -503,5 +549,35 @@ impl Stream<'_> {
             self.told = Some((progress, now));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_waits_only_for_what_the_upstream_has() {
+        let at = Lsn::new(0x0100_0000);
+        let of = |end| {
+            let mut batch = Batch::default();
+            batch.add(10, Lsn::new(end), 0);
+            batch
+        };
+        assert!(!of(at.get()).is_on_the_way(at), "all has come");
+        assert!(
+            !of(at.get() + HEADER_PAGE_BYTES).is_on_the_way(at),
+            "all but the header page of the next segment"
+        );
+        let mut batch = of(at.get() + HEADER_PAGE_BYTES + 1);
+        assert!(batch.is_on_the_way(at));
+        // The upstream writes on, and faster than it sends.
+        let (later, end) = (Lsn::new(at.get() + 10), Lsn::new(at.get() + (1 << 30)));
+        batch.add(10, end, 1);
+        assert!(!batch.is_on_the_way(later));
+        assert!(!batch.is_full(BATCH_MICROS - 1));
+        assert!(batch.is_full(BATCH_MICROS));
+        batch.add(BATCH_BYTES, end, 1);
+        assert!(batch.is_full(1));
     }
 }
