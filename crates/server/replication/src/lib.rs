@@ -48,7 +48,7 @@ pub use sender::{Sender, SenderError, Step, current_history};
 pub use settings::{Listens, TargetServer, TlsMode, UpstreamHost, UpstreamSettings, UpstreamSettingsError};
 pub use status::{ActiveSlot, ReceiverStatus, Replication, SenderStatus, SlotError, SlotInfo};
 pub use switchover::{
-    HandoverOutcome, SwitchedOver, SwitchoverError, SwitchoverRequest, SwitchoverTools, outcome_of,
+    DialFor, HandoverOutcome, SwitchedOver, SwitchoverError, SwitchoverRequest, SwitchoverTools, outcome_of,
 };
 pub use synchronous::{StandbyChoice, StandbyNames, StandbyNamesError, SyncState};
 pub use take_over::{TakeOver, TakeOverError, TakenOver};

@@ -146,10 +146,13 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
+/// Makes connections for settings; why not, in words.
+pub type DialFor<'a> = &'a dyn Fn(&UpstreamSettings) -> Result<Box<dyn Dial>, String>;
+
 /// What a switchover needs of its surroundings.
 pub struct SwitchoverTools<'a> {
     /// Makes connections for settings.
-    pub dial: &'a dyn Fn(&UpstreamSettings) -> Result<Box<dyn Dial>, String>,
+    pub dial: DialFor<'a>,
     /// Time since some moment.
     pub now: &'a dyn Fn() -> Duration,
     /// A name for the order that no other one has.

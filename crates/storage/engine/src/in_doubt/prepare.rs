@@ -229,6 +229,7 @@ mod tests {
     use crate::transaction::lock_wait::LockWait;
 
     use super::*;
+    use crate::row_key;
 
     #[test]
     fn rows_of_a_prepare_that_has_no_place_in_the_log_yet_keep_nobody_waiting() {
