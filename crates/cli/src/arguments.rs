@@ -16,9 +16,7 @@ use clap_complete::Shell;
 use seawall::{ImageCompression, MasterKey, PageProtection};
 use seawall_settings::{KeyOf, Names, Settings, SettingsError};
 
-pub(crate) use archiving::{
-    ARCHIVE_COMMANDS, ARCHIVE_OPTIONS, ArchiveArguments, archive_help, archive_notes,
-};
+pub(crate) use archiving::{ArchiveArguments, archive_notes, with_archive_options};
 pub(crate) use backup::{
     ArchiveModeArguments, BackupArguments, BackupCommand, RestoreArguments, RestoredArchiveMode, Switch,
 };
@@ -216,16 +214,16 @@ pub(crate) enum Command {
     /// Move everything that changed into the page file now, so that the next start has nothing to replay.
     Checkpoint(Directory),
     /// PostgreSQL's archive_command = 'seawall archive-push %p': archive a file, or learn that it is archived.
-    #[command(after_help = archive_help())]
+    #[command(after_help = archive_notes())]
     ArchivePush(ArchiveArguments),
     /// PostgreSQL's restore_command = 'seawall archive-get %f %p': fetch a file; exit code 1 if there is none.
-    #[command(after_help = archive_help())]
+    #[command(after_help = archive_notes())]
     ArchiveGet(ArchiveArguments),
     /// Show what the archive agent of the data directory (the current directory) is doing, with --json for programs.
-    #[command(after_help = archive_help())]
+    #[command(after_help = archive_notes())]
     ArchiveStatus(ArchiveArguments),
     /// End the archive agent of the data directory (the current directory), when its uploads are through.
-    #[command(after_help = archive_help())]
+    #[command(after_help = archive_notes())]
     ArchiveStop(ArchiveArguments),
     /// Let a restored database archive and be backed up, or keep a copy of a database from it.
     ArchiveMode(ArchiveModeArguments),

@@ -32,10 +32,11 @@ mod standard_error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use seawall_base_backup::{DRILL_GUARD_COMMAND, drill_guard};
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, with_archive_options};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -59,8 +60,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let wants_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let is_for_recovery = archiving::is_for_recovery(&arguments);
-    let mut arguments = match Arguments::try_parse_from(arguments) {
+    let mut arguments = match Arguments::try_parse_from(&arguments) {
         Ok(arguments) => arguments,
+        Err(error) if error.kind() == ErrorKind::DisplayHelp && !is_for_recovery => {
+            let described = with_archive_options(Arguments::command());
+            described.try_get_matches_from(&arguments).err().unwrap_or(error).exit()
+        }
         Err(error) => {
             let failure = Failure::Usage(error.to_string().trim().to_owned());
             match is_for_recovery {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub use seawall_archive::{
     ArchiveError, Compression, NotRemoved, Packing, Repository, RepositoryOptions, RepositoryUrl,
-    RepositoryUrlError, RequestStatistics, RetryPolicy, StoreCause, StoreError, System,
+    RepositoryUrlError, RequestCounts, RequestStatistics, RetryPolicy, StoreCause, StoreError, System,
 };
 pub use seawall_backup::{
     BackupError, BackupOptions, BackupProgress, BackupScheduler, BackupStart, BackupStep, DrillReport,

@@ -59,6 +59,7 @@ pub use segment::{
     Description, Expected, PostgreSqlError, RestorePoint, SegmentError, identify, postgresql_forks,
     postgresql_last_record, postgresql_last_transaction_end, postgresql_restore_points,
 };
+pub use store::metered::RequestCounts;
 pub use store::retry::RetryPolicy;
 pub use store::{ObjectEntry, StoreCause, StoreError};
 pub use stored::{NotRemoved, StoredName, StoredObject};

@@ -39,6 +39,7 @@ use crate::repository_header::{RepositoryHeader, Seal, TEXT_BYTES_MAX};
 use crate::segment::Description;
 use crate::store::file::FileStorage;
 use crate::store::listing::shown;
+use crate::store::metered::{MeteredStorage, RequestCounts};
 use crate::store::retry::retry;
 use crate::store::{ObjectEntry, ObjectStorage, Put, StoreCause, StoreError};
 use crate::system::System;
@@ -76,9 +77,11 @@ impl ContentSink for Vec<u8> {
     }
 }
 
-/// Requests that failed, since the repository was opened.
+/// Requests since the repository was opened, and those that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestStatistics {
+    /// All of them.
+    pub requests: RequestCounts,
     /// Failures that were followed by another attempt.
     pub retries: u64,
     /// Failures by cause, those that were followed by another attempt too.
@@ -90,6 +93,8 @@ pub struct RequestStatistics {
 /// An open repository. To be shared by any number of threads; each call waits for its own requests.
 pub struct Repository {
     pub(crate) storage: Arc<dyn ObjectStorage>,
+    /// The same, which counts.
+    meter: Arc<MeteredStorage>,
     header: RepositoryHeader,
     /// Newest first; empty if the repository is not encrypted. Read again when an object has a key that is not among them.
     keys: RwLock<Arc<Vec<RepositoryKey>>>,
@@ -160,7 +165,9 @@ impl Repository {
         let now = options.clock.monotonic();
         let (confirmed, keys_compared) = (Mutex::new(now), Mutex::new(now));
         let (keys, statistics) = (RwLock::default(), Mutex::default());
-        Repository { storage, header, keys, confirmed, keys_compared, url, options, statistics }
+        let meter = Arc::new(MeteredStorage::new(storage));
+        let storage = Arc::clone(&meter) as Arc<dyn ObjectStorage>;
+        Repository { storage, meter, header, keys, confirmed, keys_compared, url, options, statistics }
     }
 
     fn create_in(
@@ -246,9 +253,9 @@ impl Repository {
         &self.header
     }
 
-    /// Requests that failed, since it was opened.
+    /// Requests since it was opened, and those that failed.
     pub fn statistics(&self) -> RequestStatistics {
-        self.statistics.lock().clone()
+        RequestStatistics { requests: self.meter.counts(), ..self.statistics.lock().clone() }
     }
 
     pub(crate) fn random(&self) -> &Arc<dyn Random> {

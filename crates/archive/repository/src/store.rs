@@ -1,7 +1,7 @@
 //! What the archive needs of a place that keeps objects, and nothing more: put one that is new, read, list, remove.
 //!
 //! ```text
-//!   Repository --retries--> ObjectStorage
+//!   Repository --retries--> MeteredStorage --counts--> ObjectStorage
 //!                             |-- FileStorage     files below a directory, through io::Disk: durable when put returns
 //!                             |-- RemoteStorage   S3, GCS, Azure: requests on pooled connections, tokio inside
 //! ```
@@ -9,6 +9,7 @@
 
 pub(crate) mod file;
 pub(crate) mod listing;
+pub(crate) mod metered;
 pub(crate) mod remote;
 pub(crate) mod retry;
 

@@ -10,6 +10,7 @@ mod commands;
 mod faults;
 mod full_disk;
 mod moved;
+mod numbers;
 mod optional;
 #[path = "../common/own_mounts.rs"]
 mod own_mounts;

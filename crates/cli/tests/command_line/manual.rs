@@ -19,6 +19,12 @@ fn the_completion_of_bash_is_valid_and_completes_commands() {
     );
     let completed = String::from_utf8(completed.unwrap().stdout).unwrap();
     assert!(completed.split_whitespace().any(|word| word == "stats"), "{completed}");
+    let completed = bash(
+        "source ./completion; COMP_WORDS=(seawall archive-push --queue); COMP_CWORD=2; _seawall seawall --queue archive-push; \
+         echo ${COMPREPLY[@]}",
+    );
+    let completed = String::from_utf8(completed.unwrap().stdout).unwrap();
+    assert_eq!(completed.trim(), "--queue-max", "an option that the command reads itself");
 }
 
 #[test]
@@ -33,6 +39,29 @@ fn other_shells_have_scripts_of_every_command() {
     }
     let message = scratch.fails(2, ["completions", "tcsh"]);
     assert!(message.contains("bash"), "{message}");
+}
+
+/// They read their arguments themselves, and help lists their options as those of others.
+#[test]
+fn help_lists_the_options_of_the_archive_commands() {
+    let scratch = Scratch::new();
+    for command in ["archive-push", "archive-get"] {
+        let other = ["help", command];
+        for words in [[command, "--help"], [command, "-h"], other] {
+            let help = scratch.ok(words);
+            let (_, options) = help.split_once("\nOptions:\n").unwrap_or_else(|| panic!("{words:?}: {help}"));
+            for option in
+                ["--repository <URL>", "--queue-max <BYTES>", "--log-level <WORD>", "--data-directory <DIR>"]
+            {
+                assert_eq!(options.matches(option).count(), 1, "{option}, {words:?}: {help}");
+            }
+            assert!(options.contains("Default: 32"), "{words:?}: {help}");
+            assert!(!help.contains("[REST]") && !help.contains("--cache-mib"), "{words:?}: {help}");
+            assert!(help.contains("restore_command = 'seawall archive-get"), "{words:?}: {help}");
+        }
+    }
+    let usage = scratch.ok(["archive-get", "-h"]);
+    assert!(usage.contains("<NAME> <FILE>"), "{usage}");
 }
 
 #[test]
@@ -53,7 +82,15 @@ fn every_command_has_a_page() {
     let page = String::from_utf8(scratch.read("share/man1/seawall-archive-push.1")).unwrap();
     let (options, notes) = page.split_once(".SH EXTRA").unwrap();
     let (_, options) = options.split_once(".SH OPTIONS").unwrap();
-    for name in ["repository", "queue\\-max", "data\\-directory", "config", "master\\-key\\-file"] {
+    for name in [
+        "repository",
+        "queue\\-max",
+        "get\\-in\\-flight",
+        "log\\-level",
+        "data\\-directory",
+        "config",
+        "master\\-key\\-file",
+    ] {
         assert_eq!(options.matches(&format!("\\fB\\-\\-{name}\\fR")).count(), 1, "{name}: {page}");
     }
     assert!(!options.contains("Memory for cached pages"), "it means nothing to this command: {page}");

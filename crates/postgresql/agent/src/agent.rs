@@ -12,6 +12,7 @@
 //! It ends when nothing is under way and nobody has asked for anything for some minutes, when the data directory is gone, or
 //! when a command comes with other settings or from another cluster in the same directory.
 
+mod durations;
 mod fetch;
 mod moved;
 #[cfg(test)]
@@ -19,9 +20,11 @@ mod panicking_clock;
 #[cfg(test)]
 mod power_loss;
 mod push;
+mod rate;
 mod repositories;
 mod semaphore;
 mod statistics;
+mod transfers;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -48,6 +51,7 @@ use push::gaps::Gaps;
 use push::{Pusher, QueueLimit};
 use repositories::{RepositoryHandle, open_repositories};
 use statistics::Statistics;
+use transfers::Transfers;
 use watch::{Event, Watch};
 
 /// Without anything to do for this long, it ends.
@@ -69,6 +73,7 @@ pub(crate) struct Shared {
     pub(crate) spool: Spool,
     pub(crate) repositories: Vec<RepositoryHandle>,
     pub(crate) gaps: Gaps,
+    pub(crate) transfers: Transfers,
     /// Held while the repositories are noted. Whether that failed the last time: it is said once.
     pub(crate) is_note_missing: Mutex<bool>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -145,21 +150,21 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let timeout = settings.timeout();
     let lock = spool.lock_within(Lock::Agent, timeout, &SystemClock);
     let lock = lock.map_err(|error| format!("cannot lock the spool: {error}"))?;
-    let shared =
-        Shared::take_over(spool, data, Arc::new(SystemClock), |known| open_repositories(&settings, known))?;
+    let shared = Shared::take_over(spool, data, Arc::new(SystemClock), Transfers::new(&settings), |known| {
+        open_repositories(&settings, known)
+    })?;
     moved::take_over(&shared);
     let listener = listen(&shared.spool)?;
     let watched = shared.data.archive_status();
     let watch =
         Watch::new(&watched).map_err(|error| format!("cannot watch {}: {error}", watched.display()))?;
     let mark = mark_of(&settings, &shared.data.full(""));
-    let (in_flight, prefetch) = (settings.in_flight(), settings.prefetch());
     let queue_max = settings.queue_max().map(|bytes| QueueLimit { bytes, patience: timeout });
     // For as long as the process lives.
     std::mem::forget(lock);
     let agent = Agent {
-        pusher: Pusher::new(Arc::clone(&shared), settings.packing(), in_flight, queue_max),
-        fetcher: Fetcher::new(Arc::clone(&shared), in_flight, prefetch),
+        pusher: Pusher::new(Arc::clone(&shared), settings.packing(), settings.in_flight(), queue_max),
+        fetcher: Fetcher::new(Arc::clone(&shared), settings.get_in_flight(), settings.prefetch()),
         mark,
         prometheus_file: settings.prometheus_file(),
         commands: Mutex::default(),
@@ -301,7 +306,12 @@ impl Agent {
                 Answer::OtherSettings
             }
             Some((Request::Hello, _)) => Answer::Ok,
-            Some((Request::Push { path }, _)) => self.pusher.request(&path),
+            Some((Request::Push { path }, _)) => {
+                let begun = self.shared.clock.monotonic();
+                let answer = self.pusher.request(&path);
+                self.shared.transfers.answers.note(self.shared.clock.monotonic().saturating_sub(begun));
+                answer
+            }
             Some((Request::Fetch { name, path }, _)) => self.fetcher.request(&name, &path),
         };
         stream.write_all(answer.to_line().as_bytes())
@@ -323,6 +333,8 @@ impl Agent {
             queue,
             destinations,
             fetches: self.fetcher.statistics(),
+            acknowledgements: self.shared.transfers.acknowledgements.read(),
+            answers: self.shared.transfers.answers.read(),
         }
     }
 
@@ -341,6 +353,7 @@ impl Shared {
         spool: Spool,
         data: DataDirectory,
         clock: Arc<dyn Clock>,
+        transfers: Transfers,
         repositories: impl FnOnce(&BTreeMap<String, String>) -> Result<Vec<RepositoryHandle>, String>,
     ) -> Result<Arc<Shared>, String> {
         let known = spool
@@ -355,7 +368,8 @@ impl Shared {
         spool.clear_ahead().map_err(|error| format!("cannot clear the spool: {error}"))?;
         let system = data.system().map_or_else(|_| OnceLock::new(), OnceLock::from);
         let is_note_missing = Mutex::default();
-        let shared = Arc::new(Shared { data, system, spool, repositories, gaps, is_note_missing, clock });
+        let shared =
+            Arc::new(Shared { data, system, spool, repositories, gaps, transfers, is_note_missing, clock });
         shared.note_repositories();
         Ok(shared)
     }
@@ -416,8 +430,10 @@ mod tests {
         let settings = ArchiveSettings::parse(&format!("repository = {url:?}"), "test").unwrap();
         let spool = Spool::new(directory.join("spool"), 1);
         spool.prepare().unwrap();
-        Shared::take_over(spool, DataDirectory::new(data), clock, |known| open_repositories(&settings, known))
-            .unwrap()
+        Shared::take_over(spool, DataDirectory::new(data), clock, Transfers::default(), |known| {
+            open_repositories(&settings, known)
+        })
+        .unwrap()
     }
 
     /// The end of the agent waits for each command.

@@ -153,9 +153,34 @@ impl ArchiveSettings {
         self.0.packing("archive.compression").unwrap_or_default()
     }
 
-    /// Most uploads, or downloads, at once.
+    /// Most uploads at once to one repository.
     pub fn in_flight(&self) -> usize {
         self.0.require("archive.in_flight")
+    }
+
+    /// Most downloads at once.
+    pub fn get_in_flight(&self) -> usize {
+        self.0.get("archive.get_in_flight").unwrap_or_else(|| self.in_flight())
+    }
+
+    /// Segments that are read and packed at once, if that is limited.
+    pub fn threads(&self) -> Option<u64> {
+        self.0.get("archive.threads")
+    }
+
+    /// MiB a second that are uploaded, if that is limited.
+    pub fn push_rate(&self) -> Option<u64> {
+        self.0.get("archive.push_rate")
+    }
+
+    /// MiB a second that are downloaded, if that is limited.
+    pub fn get_rate(&self) -> Option<u64> {
+        self.0.get("archive.get_rate")
+    }
+
+    /// Whether each upload, acknowledgement and download is logged, and not only what failed.
+    pub fn logs_successes(&self) -> bool {
+        self.0.text("archive.log_level") == Some("info")
     }
 
     /// Segments that are fetched ahead.

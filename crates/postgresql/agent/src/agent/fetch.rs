@@ -27,6 +27,7 @@ use seawall_archive::{ArchiveError, Gap, Header, LogFileName, SegmentPlace, Stor
 
 use super::repositories::RepositoryHandle;
 use super::statistics::FetchStatistics;
+use super::transfers::milliseconds;
 use super::{Shared, moved};
 use crate::log_line::log_line;
 use crate::protocol::Answer;
@@ -319,10 +320,27 @@ impl Fetcher {
             Ok(sink) => sink,
             Err(error) => return Fetched::Failed(format!("cannot create {target}: {error}")),
         };
-        let now = self.shared.clock.monotonic();
+        let (transfers, clock) = (&self.shared.transfers, &*self.shared.clock);
+        let now = clock.monotonic();
         for handle in RepositoryHandle::in_order(&self.shared.repositories, now) {
-            match handle.ask(|repository| repository.fetch(system, name, &mut *sink)) {
+            let begun = clock.monotonic();
+            let fetched = transfers.download_rate.run(clock, || {
+                let fetched = handle.ask(|repository| repository.fetch(system, name, &mut *sink));
+                (fetched.as_ref().map_or(0, |header| header.stored_bytes), fetched)
+            });
+            match fetched {
                 Ok(header) => {
+                    let duration = clock.monotonic().saturating_sub(begun);
+                    target.durations(transfers).note(duration);
+                    transfers.log(
+                        clock,
+                        format_args!(
+                            "fetched {name} from {}: {} bytes in {}",
+                            handle.location(),
+                            header.stored_bytes,
+                            milliseconds(duration)
+                        ),
+                    );
                     let placed = sink.put_in_place();
                     return placed.map_or_else(
                         |error| {
@@ -473,6 +491,7 @@ impl Fetcher {
         let mut state = self.state.lock();
         state.is_ending = true;
         self.changed.notify_all();
+        self.shared.transfers.download_rate.lift();
         if self.changed.wait_while_for(&mut state, |state| state.workers > 0, patience).timed_out() {
             log_line!("the agent ends and abandons {} downloads ahead", state.workers);
         }
@@ -486,6 +505,8 @@ impl Fetcher {
             ahead: state.fetched_ahead,
             in_spool: count(|stage| matches!(stage, Ahead::There)),
             in_flight: count(|stage| matches!(stage, Ahead::Running(_))),
+            durations: self.shared.transfers.fetches.read(),
+            durations_ahead: self.shared.transfers.fetches_ahead.read(),
         }
     }
 }

@@ -103,6 +103,7 @@ impl Pusher {
         let workers_max = in_flight * shared.repositories.len();
         let state =
             State { queue, workers: 0, required_uploads: 0, is_ending: false, over_limit: None, left_out: 0 };
+        let threads = shared.transfers.threads;
         let has_recorder = shared.repositories.iter().map(|_| AtomicBool::new(false)).collect();
         Arc::new(Pusher {
             shared,
@@ -113,7 +114,7 @@ impl Pusher {
             has_taken_on_pending_copies: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Condvar::new(),
-            limits: Limits::new(packing),
+            limits: Limits::new(packing, threads),
         })
     }
 
@@ -154,7 +155,7 @@ impl Pusher {
         if !state.queue.is_known(name) && self.is_acknowledged(name, path) {
             return Course::Told(Answer::Ok);
         }
-        state.queue.add(name, path);
+        state.queue.take_on(name, path, self.shared.clock.monotonic());
         if state.queue.is_released(name) {
             state.queue.ask_once_more(name, path, self.identity_of(path));
         }
@@ -187,7 +188,7 @@ impl Pusher {
         }
         let mut state = self.state.lock();
         if !state.is_ending {
-            state.queue.add(name, &format!("pg_wal/{name}"));
+            state.queue.take_on(name, &format!("pg_wal/{name}"), self.shared.clock.monotonic());
             self.start_workers(&mut state);
             drop(state);
             self.changed.notify_all();
@@ -303,6 +304,8 @@ impl Pusher {
                     in_flight_limit: destination.limit(),
                     resting: destination.trouble(now).map(str::to_owned),
                     requests: handle.statistics(),
+                    uploads: handle.uploads.read(),
+                    upload_bytes: handle.upload_bytes.load(Ordering::Relaxed),
                 }
             })
             .collect();

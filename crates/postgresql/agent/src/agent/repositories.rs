@@ -17,6 +17,7 @@ use seawall_codec::checksum::crc32c;
 #[cfg(test)]
 use seawall_io::Disk;
 
+use super::durations::DurationCounter;
 use super::semaphore::{Semaphore, processors};
 use crate::log_line::log_line;
 use crate::settings::ArchiveSettings;
@@ -53,6 +54,9 @@ pub(crate) struct RepositoryHandle {
     asked_last_until: Mutex<Duration>,
     /// The history that was put last.
     last_history: Mutex<Option<HistoryMark>>,
+    /// Uploads that succeeded: how long each took, and the bytes of all.
+    pub(crate) uploads: DurationCounter,
+    pub(crate) upload_bytes: AtomicU64,
     /// Files that are fetched ahead at once. A directory has no latency to hide: more at once than there are processors would all
     /// come late, where recovery wants the first one first.
     pub(crate) fetches: Semaphore,
@@ -79,7 +83,7 @@ pub(crate) fn open_repositories(
     let refuse = |error: crate::settings::SettingsError| error.to_string();
     let required = settings.repositories().map_err(refuse)?.iter().map(|url| (url, true));
     let optional = settings.optional_repositories().iter().map(|url| (url, false));
-    let in_flight = settings.in_flight() as u64;
+    let in_flight = settings.get_in_flight() as u64;
     let mut repositories = Vec::new();
     for (text, is_required) in required.chain(optional) {
         let url: RepositoryUrl = text.parse().map_err(|error| format!("{error}"))?;
@@ -163,6 +167,8 @@ impl RepositoryHandle {
             failures: AtomicU64::new(0),
             asked_last_until: Mutex::default(),
             last_history: Mutex::default(),
+            uploads: DurationCounter::default(),
+            upload_bytes: AtomicU64::new(0),
         }
     }
 
@@ -318,7 +324,7 @@ impl RepositoryHandle {
         self.repository.read().clone()
     }
 
-    /// Requests that failed, since the agent began.
+    /// Requests, since the agent began.
     pub(crate) fn statistics(&self) -> RequestStatistics {
         let mut all = self.past.lock().clone();
         if let Some(repository) = self.opened() {
@@ -357,6 +363,7 @@ impl RepositoryHandle {
 
 fn add(all: &mut RequestStatistics, more: RequestStatistics) {
     all.retries += more.retries;
+    all.requests.add(more.requests);
     for (cause, count) in more.failures {
         *all.failures.entry(cause).or_default() += count;
     }

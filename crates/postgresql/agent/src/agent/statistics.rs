@@ -8,6 +8,9 @@ use std::path::Path;
 use seawall_archive::RequestStatistics;
 use serde_json::{Value, json};
 
+use super::durations::Durations;
+use super::transfers::milliseconds;
+
 /// How things are with one agent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Statistics {
@@ -17,6 +20,10 @@ pub(super) struct Statistics {
     pub(super) queue: QueueStatistics,
     pub(super) destinations: Vec<DestinationStatistics>,
     pub(super) fetches: FetchStatistics,
+    /// From the moment that the agent knows of a file until it may be removed.
+    pub(super) acknowledgements: Durations,
+    /// How long commands that asked the agent waited for its answer.
+    pub(super) answers: Durations,
 }
 
 /// What waits to be archived.
@@ -57,6 +64,9 @@ pub(super) struct DestinationStatistics {
     /// Why uploads rest, if they do.
     pub(super) resting: Option<String>,
     pub(super) requests: RequestStatistics,
+    /// Uploads that succeeded.
+    pub(super) uploads: Durations,
+    pub(super) upload_bytes: u64,
 }
 
 /// Downloads.
@@ -66,6 +76,9 @@ pub(super) struct FetchStatistics {
     pub(super) ahead: u64,
     pub(super) in_spool: usize,
     pub(super) in_flight: usize,
+    /// Of those that were asked for.
+    pub(super) durations: Durations,
+    pub(super) durations_ahead: Durations,
 }
 
 impl Statistics {
@@ -102,12 +115,32 @@ impl Statistics {
             if let Some(problem) = problem {
                 text.push_str(&format!(", the last: {problem}"));
             }
+            let requests = destination.requests.requests;
+            text.push_str(&format!(
+                "\n  uploads {}, {} bytes; requests: {} puts, {} gets, {} lists, {} removals",
+                words(&destination.uploads),
+                destination.upload_bytes,
+                requests.puts,
+                requests.gets,
+                requests.lists,
+                requests.removals
+            ));
         }
         let fetches = &self.fetches;
         text.push_str(&format!(
             "\nfetched when asked for {}, ahead {}; in the spool {}, in flight {}",
             fetches.asked_for, fetches.ahead, fetches.in_spool, fetches.in_flight
         ));
+        for (what, durations) in [
+            ("acknowledgements", &self.acknowledgements),
+            ("answers to archive-push", &self.answers),
+            ("fetches when asked for", &fetches.durations),
+            ("fetches ahead", &fetches.durations_ahead),
+        ] {
+            if durations.count() > 0 {
+                text.push_str(&format!("\n{what}: {}", words(durations)));
+            }
+        }
         if let Some(error) = &queue.last_error {
             text.push_str(&format!("\nlast failure: {error}"));
         }
@@ -136,6 +169,11 @@ impl Statistics {
                 "retries": destination.requests.retries,
                 "failures": failures,
                 "last_failure": destination.requests.last_failure,
+                "uploads": json_of(&destination.uploads),
+                "upload_bytes": destination.upload_bytes,
+                "requests": destination.requests.requests.by_kind(),
+                "put_bytes": destination.requests.requests.put_bytes,
+                "get_bytes": destination.requests.requests.get_bytes,
             })
         };
         json!({
@@ -156,6 +194,10 @@ impl Statistics {
             "fetched_ahead": self.fetches.ahead,
             "fetched_in_spool": self.fetches.in_spool,
             "fetches_in_flight": self.fetches.in_flight,
+            "acknowledgements": json_of(&self.acknowledgements),
+            "answers": json_of(&self.answers),
+            "fetches": json_of(&self.fetches.durations),
+            "fetches_ahead": json_of(&self.fetches.durations_ahead),
         })
     }
 
@@ -192,6 +234,39 @@ impl Statistics {
             destination.requests.retries
         });
         metrics.failures(&self.destinations);
+        metrics.requests(&self.destinations);
+        metrics.each("archive_repository_put_bytes_total", "counter", &self.destinations, |destination| {
+            destination.requests.requests.put_bytes
+        });
+        metrics.each("archive_repository_get_bytes_total", "counter", &self.destinations, |destination| {
+            destination.requests.requests.get_bytes
+        });
+        metrics.head(
+            "archive_repository_upload_duration_seconds",
+            "histogram",
+            "of a file, to one repository",
+        );
+        for destination in &self.destinations {
+            let labels = format!(",repository=\"{}\"", escape(&destination.url));
+            metrics.histogram("archive_repository_upload_duration_seconds", &labels, &destination.uploads);
+        }
+        for (name, help, durations) in [
+            (
+                "archive_acknowledgement_duration_seconds",
+                "from the moment that the agent knows of a file until it may be removed",
+                &self.acknowledgements,
+            ),
+            (
+                "archive_answer_duration_seconds",
+                "how long a call of archive-push waited for the agent",
+                &self.answers,
+            ),
+            ("archive_fetch_duration_seconds", "of a file that was asked for", &self.fetches.durations),
+            ("archive_fetch_ahead_duration_seconds", "of a segment ahead", &self.fetches.durations_ahead),
+        ] {
+            metrics.head(name, "histogram", help);
+            metrics.histogram(name, "", durations);
+        }
         metrics.one(
             "archive_fetched_total",
             "counter",
@@ -250,6 +325,24 @@ impl Metrics {
         }
     }
 
+    fn histogram(&mut self, name: &str, labels: &str, durations: &Durations) {
+        for (end, count) in durations.buckets() {
+            self.line(&format!("{name}_bucket"), &format!("{labels},le=\"{end}\""), count);
+        }
+        self.line(&format!("{name}_sum"), labels, durations.total().as_secs_f64());
+        self.line(&format!("{name}_count"), labels, durations.count());
+    }
+
+    fn requests(&mut self, destinations: &[DestinationStatistics]) {
+        self.head("archive_repository_requests_total", "counter", "requests, failed ones too, by kind");
+        for destination in destinations {
+            for (kind, count) in destination.requests.requests.by_kind() {
+                let labels = format!(",repository=\"{}\",request=\"{kind}\"", escape(&destination.url));
+                self.line("archive_repository_requests_total", &labels, count);
+            }
+        }
+    }
+
     fn failures(&mut self, destinations: &[DestinationStatistics]) {
         self.head("archive_repository_failures_total", "counter", "requests that failed, by cause");
         for destination in destinations {
@@ -262,6 +355,31 @@ impl Metrics {
     }
 }
 
+/// How many, and how long, for people.
+fn words(durations: &Durations) -> String {
+    let count = durations.count();
+    match (durations.percentile(50), durations.percentile(99)) {
+        (Some(median), Some(most)) => format!(
+            "{count}: half within {}, 99 % within {}, the longest {}",
+            milliseconds(median),
+            milliseconds(most),
+            milliseconds(durations.longest())
+        ),
+        _ => count.to_string(),
+    }
+}
+
+fn json_of(durations: &Durations) -> Value {
+    let milliseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1000.0;
+    json!({
+        "count": durations.count(),
+        "total_ms": milliseconds(durations.total()),
+        "median_ms": durations.percentile(50).map(milliseconds),
+        "p99_ms": durations.percentile(99).map(milliseconds),
+        "longest_ms": milliseconds(durations.longest()),
+    })
+}
+
 fn escape(label: &str) -> String {
     label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -269,9 +387,17 @@ fn escape(label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
     use seawall_archive::StoreCause;
 
+    use crate::agent::durations::DurationCounter;
+
     fn statistics() -> Statistics {
+        let uploads = DurationCounter::default();
+        for millis in [400, 500, 1400] {
+            uploads.note(Duration::from_millis(millis));
+        }
         let destination = DestinationStatistics {
             url: "s3://b/\"p\"".to_owned(),
             is_required: true,
@@ -281,8 +407,10 @@ mod tests {
             requests: RequestStatistics {
                 retries: 3,
                 failures: [(StoreCause::Busy, 4)].into(),
-                last_failure: None,
+                ..RequestStatistics::default()
             },
+            uploads: uploads.read(),
+            upload_bytes: 3 << 20,
             ..DestinationStatistics::default()
         };
         let queue =
@@ -307,6 +435,12 @@ mod tests {
         let text = statistics().to_text();
         assert!(text.contains("lacks 2") && text.contains("no answer within 60 s"), "{text}");
         assert!(text.contains("GAPS: 1"), "{text}");
+        assert!(text.contains("uploads 3: half within"), "{text}");
+        assert!(text.contains("the longest 1400 ms, 3145728 bytes"), "{text}");
+        assert!(!text.contains("acknowledgements"), "there were none: {text}");
+        let uploads = &destination["uploads"];
+        assert_eq!((uploads["count"].as_u64(), uploads["longest_ms"].as_f64()), (Some(3), Some(1400.0)));
+        assert_eq!(json["acknowledgements"]["median_ms"], Value::Null);
     }
 
     #[test]
@@ -321,5 +455,17 @@ mod tests {
         let failures = "seawall_archive_repository_failures_total{system=\"postgresql-7\",repository=\"s3://b/\\\"p\\\"\",cause=\
                         \"busy\"} 4";
         assert!(lines.contains(&failures), "{text}");
+        let labels = "{system=\"postgresql-7\",repository=\"s3://b/\\\"p\\\"\"";
+        let name = "seawall_archive_repository_upload_duration_seconds";
+        for (suffix, more, value) in [
+            ("bucket", ",le=\"0.3\"", "0"),
+            ("bucket", ",le=\"0.5\"", "2"),
+            ("bucket", ",le=\"+Inf\"", "3"),
+            ("sum", "", "2.3"),
+            ("count", "", "3"),
+        ] {
+            let line = format!("{name}_{suffix}{labels}{more}}} {value}");
+            assert!(lines.contains(&line.as_str()), "{line}: {text}");
+        }
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use seawall_archive::ContentSink;
 
+use crate::agent::durations::DurationCounter;
+use crate::agent::transfers::Transfers;
 use crate::log_line::log_line;
 use crate::replacement::Replacement;
 use crate::spool::{Fetching, Spool};
@@ -20,6 +22,14 @@ pub(super) enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
+    /// Where its durations are counted: it is waited for, or it is not.
+    pub(super) fn durations<'t>(&self, transfers: &'t Transfers) -> &'t DurationCounter {
+        match self {
+            Target::Named(_) => &transfers.fetches,
+            Target::Ahead(..) => &transfers.fetches_ahead,
+        }
+    }
+
     /// Begins to fetch it.
     pub(super) fn create(&self) -> io::Result<Box<dyn Incoming + 'a>> {
         match *self {

@@ -19,6 +19,7 @@ use crate::agent::Shared;
 use crate::agent::fetch::Fetcher;
 use crate::agent::push::{Pusher, QueueLimit};
 use crate::agent::repositories::{RepositoryHandle, begin};
+use crate::agent::transfers::Transfers;
 use crate::data_directory::DataDirectory;
 use crate::protocol::Answer;
 use crate::spool::{FileIdentity, Spool};
@@ -158,7 +159,9 @@ impl Machine {
         let data = DataDirectory::new(self.data.path().to_owned());
         let repositories = vec![self.handle(REQUIRED), self.handle(OPTIONAL)];
         let shared =
-            Shared::take_over(spool, data, Arc::new(self.clock.clone()), |known| begin(repositories, known))?;
+            Shared::take_over(spool, data, Arc::new(self.clock.clone()), Transfers::default(), |known| {
+                begin(repositories, known)
+            })?;
         let packing = Packing { compression: Compression::Lz4, ..Packing::default() };
         let limit = QueueLimit { bytes: LIMIT, patience: Duration::ZERO };
         let pusher = Pusher::new(Arc::clone(&shared), packing, IN_FLIGHT, Some(limit));

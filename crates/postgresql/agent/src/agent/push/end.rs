@@ -33,6 +33,7 @@ impl Pusher {
         state.is_ending = true;
         state.queue.drop_hopeless_askers();
         self.changed.notify_all();
+        self.shared.transfers.upload_rate.lift();
         self.changed.wait_while(&mut state, |state| state.required_uploads > 0);
         let waited = self.changed.wait_while_for(&mut state, |state| state.workers > 0, patience);
         if waited.timed_out() {

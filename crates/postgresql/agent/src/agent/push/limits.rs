@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use seawall_archive::{Packer, Packing};
 
-use crate::agent::semaphore::{Permit, Semaphore, processors};
+use crate::agent::semaphore::{Permit, Semaphore};
 
 /// Contents and packed files in memory. With segments of 16 MiB, 32 uploads need less.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -23,13 +23,13 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn new(packing: Packing) -> Limits {
-        Limits { memory: Semaphore::new(MEMORY_BYTES), worker_slots: WorkerSlots::new(processors(), packing) }
+    pub(super) fn new(packing: Packing, threads: u64) -> Limits {
+        Limits { memory: Semaphore::new(MEMORY_BYTES), worker_slots: WorkerSlots::new(threads, packing) }
     }
 }
 
-/// Worker slots, one for each processor, with scratch buffers that are reused: a fresh allocation for each file costs half as much as to
-/// read the file.
+/// Worker slots, one for each processor or as many as the settings say, with scratch buffers that are reused: a fresh allocation for each
+/// file costs half as much as to read the file.
 #[derive(Debug)]
 pub(super) struct WorkerSlots {
     processors: Semaphore,

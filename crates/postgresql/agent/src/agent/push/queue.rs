@@ -94,6 +94,8 @@ pub(super) struct Settled {
     pub(super) askers: Vec<Sender<Answer>>,
     /// Repositories that have got it since their pending copy was noted.
     pub(super) copied: Vec<usize>,
+    /// When it was taken on, if PostgreSQL was not told of it before.
+    pub(super) since: Option<Duration>,
 }
 
 impl Queue {
@@ -114,6 +116,14 @@ impl Queue {
     pub(super) fn add(&mut self, name: &str, path: &str) {
         if !self.is_known(name) {
             self.jobs.insert(Job::new(name, path, vec![Stage::Waiting; self.destinations.len()], None));
+        }
+    }
+
+    /// As `add`. How long it takes until PostgreSQL can be told of the file is measured from `now` on.
+    pub(super) fn take_on(&mut self, name: &str, path: &str, now: Duration) {
+        if !self.is_known(name) {
+            self.add(name, path);
+            self.jobs.change(name, |job| job.since = Some(now));
         }
     }
 
@@ -363,7 +373,7 @@ impl Queue {
             let copied: Vec<usize> =
                 noted.filter(|destination| job.stages[*destination] == Stage::Done).collect();
             job.noted.retain(|destination| !copied.contains(destination));
-            Settled { askers: std::mem::take(&mut job.askers), copied }
+            Settled { askers: std::mem::take(&mut job.askers), copied, since: job.since.take() }
         });
         self.forget_done(name);
         settled.unwrap_or_default()

@@ -14,6 +14,7 @@ use seawall_simulation::{FaultTarget, Gate, Operations, SimulatedClock, Simulate
 use crate::agent::panicking_clock::PanickingClock;
 use crate::agent::repositories::open_repositories;
 use crate::agent::semaphore::Semaphore;
+use crate::agent::transfers::Transfers;
 use crate::data_directory::DataDirectory;
 use crate::settings::ArchiveSettings;
 use crate::spool::{GapNote, Spool};
@@ -46,8 +47,10 @@ fn shared_in(
         Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
     }
     let settings = ArchiveSettings::parse(&format!("repository = {urls:?}\n{more}\n"), "test").unwrap();
-    Shared::take_over(spool, DataDirectory::new(data), clock, |known| open_repositories(&settings, known))
-        .unwrap()
+    Shared::take_over(spool, DataDirectory::new(data), clock, Transfers::new(&settings), |known| {
+        open_repositories(&settings, known)
+    })
+    .unwrap()
 }
 
 /// The spool's disk was full when a repository was opened, say: nothing is acknowledged until it is noted.

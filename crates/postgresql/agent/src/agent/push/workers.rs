@@ -1,6 +1,7 @@
 //! Threads that upload: each takes the file whose turn it is, puts it into its repositories, and tells those who wait for it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use super::begun::Begun;
@@ -10,6 +11,7 @@ use super::queue::{Choice, Outcome, Task};
 use super::work::{self, Prepared, Unprepared};
 use super::{Pusher, State};
 use crate::agent::semaphore::Permit;
+use crate::agent::transfers::milliseconds;
 use crate::log_line::log_line;
 use crate::protocol::Answer;
 use crate::spool::FileIdentity;
@@ -87,7 +89,7 @@ impl Pusher {
             let content = prepared.identity.map(|identity| (identity, self.shared.spool.mark()));
             let mut begun = Begun::new(self, task, std::slice::from_ref(&destination));
             begun.send(bytes);
-            let result = work::put(&self.shared.repositories[destination], &prepared);
+            let result = self.put_one(task, destination, &prepared);
             begun.end();
             let required = held.map(|(memory, required)| {
                 drop(memory);
@@ -111,6 +113,29 @@ impl Pusher {
             }
             put(last, last_held);
         });
+    }
+
+    /// Into one repository, in its turn.
+    fn put_one(&self, task: &Task, destination: usize, prepared: &Prepared) -> Result<(), Failure> {
+        let (handle, transfers, clock) =
+            (&self.shared.repositories[destination], &self.shared.transfers, &*self.shared.clock);
+        let bytes = prepared.packed.header().stored_bytes;
+        transfers.upload_rate.wait(clock, bytes);
+        let begun = clock.monotonic();
+        work::put(handle, prepared)?;
+        let duration = clock.monotonic().saturating_sub(begun);
+        handle.uploads.note(duration);
+        handle.upload_bytes.fetch_add(bytes, Ordering::Relaxed);
+        transfers.log(
+            clock,
+            format_args!(
+                "uploaded {} to {}: {bytes} bytes in {}",
+                task.name,
+                handle.location(),
+                milliseconds(duration)
+            ),
+        );
+        Ok(())
     }
 
     pub(super) fn finish(
@@ -162,6 +187,15 @@ impl Pusher {
             )),
         };
         let settled = self.state.lock().queue.settle(name);
+        if let (Answer::Ok, Some(since)) = (&answer, settled.since) {
+            let (transfers, clock) = (&self.shared.transfers, &*self.shared.clock);
+            let duration = clock.monotonic().saturating_sub(since);
+            transfers.acknowledgements.note(duration);
+            transfers.log(
+                clock,
+                format_args!("acknowledged {name}: {} after it was there", milliseconds(duration)),
+            );
+        }
         settled.copied.into_iter().for_each(|destination| self.note_copied(name, destination));
         (answer, settled.askers)
     }

@@ -28,6 +28,8 @@ pub(super) struct Job {
     pub(super) noted: BTreeSet<usize>,
     /// Commands that wait for it.
     pub(super) askers: Vec<Sender<Answer>>,
+    /// When it was taken on, until PostgreSQL is told of it. An earlier agent's pending copy has none.
+    pub(super) since: Option<Duration>,
 }
 
 /// How far a file is in one repository.
@@ -54,6 +56,7 @@ impl Job {
             is_settling: false,
             noted: BTreeSet::new(),
             askers: Vec::new(),
+            since: None,
         }
     }
 
