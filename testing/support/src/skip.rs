@@ -23,6 +23,8 @@ pub enum Need {
     PostgreSqlHeaders,
     /// Servers of object stores: versitygw for S3, Azurite for Azure.
     Stores,
+    /// A server and a client of OpenSSH.
+    Sshd,
     /// `/dev/fuse`, and the right to mount.
     Fuse,
     /// Mounts of its own, for a small disk.
@@ -45,6 +47,7 @@ impl Need {
             Need::Drivers => "drivers",
             Need::PostgreSqlHeaders => "postgresql-headers",
             Need::Stores => "stores",
+            Need::Sshd => "sshd",
             Need::Fuse => "fuse",
             Need::SmallDisk => "small-disk",
             Need::Root => "root",

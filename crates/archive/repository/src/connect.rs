@@ -16,6 +16,7 @@ use crate::options::RepositoryOptions;
 use crate::store::ObjectStorage;
 use crate::store::file::FileStorage;
 use crate::store::remote::RemoteStorage;
+use crate::store::sftp::SftpStorage;
 use crate::url::{Bucket, Place, Provider, RepositoryUrl, check_endpoint};
 
 /// To make a connection takes one round trip or two, with TLS: more means that nobody is there.
@@ -29,6 +30,7 @@ pub(crate) fn connect(
     options: &RepositoryOptions,
 ) -> Result<Arc<dyn ObjectStorage>, ArchiveError> {
     let credentials = &options.credentials;
+    let refuse = |problem: String| ArchiveError::Settings { url: url.location(), problem };
     let bucket = match &url.place {
         Place::Directory(directory) => {
             let disk = Arc::new(OsDisk::new(directory));
@@ -38,9 +40,15 @@ pub(crate) fn connect(
                 Arc::clone(&options.clock),
             )));
         }
+        Place::Sftp(place) => {
+            let (random, clock) = (Arc::clone(&options.random), Arc::clone(&options.clock));
+            let storage = SftpStorage::new(place.clone(), url.location(), random, clock);
+            let storage =
+                storage.map_err(|error| refuse(format!("cannot start a thread for requests: {error}")))?;
+            return Ok(Arc::new(storage));
+        }
         Place::Bucket(bucket) => bucket,
     };
-    let refuse = |problem: String| ArchiveError::Settings { url: url.location(), problem };
     install_cryptography();
     let client = client_options(bucket).map_err(refuse)?;
     if bucket.provider == Provider::S3

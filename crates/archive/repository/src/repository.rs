@@ -299,8 +299,7 @@ impl Repository {
         let mut answer_was_lost = false;
         self.retry(|| {
             // It may have been put all the same. To look costs little; and a store that has it may refuse a second upload in the middle
-            // and close, so that its answer is lost again, and again. Only what is asked over a network is interrupted: there, what
-            // can be read is durable.
+            // and close, so that its answer is lost again, and again.
             if answer_was_lost {
                 match is_there()? {
                     Err(ArchiveError::NotFound { .. }) => {}
@@ -308,7 +307,8 @@ impl Repository {
                 }
             }
             let put = self.storage.put_new(path, &pieces);
-            answer_was_lost = put.as_ref().is_err_and(|error| error.cause == StoreCause::Interrupted);
+            let is_lost = put.as_ref().is_err_and(|error| error.cause == StoreCause::Interrupted);
+            answer_was_lost = is_lost && self.storage.reads_only_durable();
             match put? {
                 Put::Stored => Ok(Ok(Pushed::Stored)),
                 Put::Exists => match is_there()? {

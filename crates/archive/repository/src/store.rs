@@ -3,6 +3,7 @@
 //! ```text
 //!   Repository --retries--> MeteredStorage --counts--> ObjectStorage
 //!                             |-- FileStorage     files below a directory, through io::Disk: durable when put returns
+//!                             |-- SftpStorage     files below a directory of another machine, through the program ssh
 //!                             |-- RemoteStorage   S3, GCS, Azure: requests on pooled connections, tokio inside
 //! ```
 //! Paths are relative to the repository, with `/` between parts.
@@ -10,8 +11,10 @@
 pub(crate) mod file;
 pub(crate) mod listing;
 pub(crate) mod metered;
+mod new_file;
 pub(crate) mod remote;
 pub(crate) mod retry;
+pub(crate) mod sftp;
 
 use std::fmt;
 use std::ops::Range;
@@ -73,6 +76,9 @@ pub(crate) trait ObjectStorage: Send + Sync + fmt::Debug {
 
     /// Whether it is on this machine, so that a look at a small object costs next to nothing.
     fn is_near(&self) -> bool;
+
+    /// Whether an object that can be read is durable, so that a put whose answer was lost has done its work.
+    fn reads_only_durable(&self) -> bool;
 }
 
 /// Why a store did not do what was asked: what a caller may act upon, and what an administrator counts.
@@ -87,6 +93,8 @@ pub enum StoreCause {
     Unauthenticated,
     /// The store refuses a request from another time than its own.
     WrongClock,
+    /// The host has another key than is known of it, or none is known.
+    UntrustedHost,
     /// No connection could be made.
     Unreachable,
     /// The connection broke.
@@ -116,6 +124,7 @@ impl StoreCause {
             | StoreCause::Denied
             | StoreCause::Unauthenticated
             | StoreCause::WrongClock
+            | StoreCause::UntrustedHost
             | StoreCause::Full
             | StoreCause::Other => false,
         }
@@ -128,6 +137,7 @@ impl StoreCause {
             StoreCause::Denied => "denied",
             StoreCause::Unauthenticated => "unauthenticated",
             StoreCause::WrongClock => "wrong_clock",
+            StoreCause::UntrustedHost => "untrusted_host",
             StoreCause::Unreachable => "unreachable",
             StoreCause::Interrupted => "interrupted",
             StoreCause::TimedOut => "timed_out",
@@ -147,6 +157,10 @@ impl StoreCause {
             StoreCause::Unauthenticated => "; look at the credentials, and at the clock of this machine",
             StoreCause::WrongClock => {
                 "; the clock of this machine, or that of the store, is wrong: set it, and let it be kept right"
+            }
+            StoreCause::UntrustedHost => {
+                "; compare the key of the host with what its administrator says, and put it into the user's known_hosts: a key that \
+                 is taken unseen is not checked"
             }
             StoreCause::Unreachable => "; is the store up, and are endpoint, network and TLS settings right?",
             StoreCause::Interrupted | StoreCause::TimedOut => {

@@ -5,6 +5,7 @@
 //!   s3://bucket/prefix?endpoint=https://store:9000&region=eu-1&path_style=true
 //!   gs://bucket/prefix
 //!   az://container/prefix?account=name
+//!   sftp://user@host:port/directory?identity_file=/home/me/.ssh/id
 //! ```
 //! | option       | for   | meaning                                                                            |
 //! |--------------|-------|------------------------------------------------------------------------------------|
@@ -15,7 +16,11 @@
 //! | emulator     | az    | `true`: Azurite with its well-known account                                         |
 //! | anonymous    | s3, gs, az | `true`: requests are not signed; with gs reading ones only                     |
 //! | ca_file      | s3, gs, az | certificates (PEM) to trust besides those of the system                        |
-//! | timeout      | s3, gs, az | seconds for an answer; a put may take one more for each MiB; default 60        |
+//! | timeout      | s3, gs, az, sftp | seconds for an answer; a put may take one more for each MiB; default 60   |
+//! | identity_file | sftp | private key; default: what `ssh` finds, an agent's too                             |
+//! | known_hosts  | sftp  | keys of hosts; default: the user's and the system's                                 |
+//! | connections  | sftp  | connections at once, 1 to 64; default 4                                             |
+//! | unsynced     | sftp  | `true`: a server is taken that cannot make files or names durable                   |
 //!
 //! Credentials never stand in the URL: they come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
 //! `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_KEY` and the others that the providers' own tools know), from
@@ -31,6 +36,9 @@ use url::Url;
 
 /// Default of `timeout`.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// Default of `connections`.
+const CONNECTIONS: usize = 4;
+const SSH_PORT: u16 = 22;
 
 /// Where a repository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +51,23 @@ pub struct RepositoryUrl {
 pub(crate) enum Place {
     Directory(PathBuf),
     Bucket(Bucket),
+    Sftp(SftpPlace),
+}
+
+/// A directory of another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SftpPlace {
+    pub(crate) user: Option<String>,
+    pub(crate) host: String,
+    pub(crate) port: Option<u16>,
+    /// Full name of the directory, without a slash at its end.
+    pub(crate) path: String,
+    pub(crate) identity_file: Option<PathBuf>,
+    pub(crate) known_hosts: Option<PathBuf>,
+    pub(crate) connections: usize,
+    /// A server that cannot make durable what is put is taken.
+    pub(crate) is_unsynced: bool,
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +119,7 @@ impl RepositoryUrl {
         match &self.place {
             Place::Directory(path) => path.components().collect::<PathBuf>().display().to_string(),
             Place::Bucket(bucket) => bucket.address(),
+            Place::Sftp(place) => place.address(),
         }
     }
 }
@@ -114,6 +140,15 @@ impl Bucket {
             address.extend(value.map(|value| format!("?{name}={value}")));
         }
         address
+    }
+}
+
+impl SftpPlace {
+    fn address(&self) -> String {
+        let user = self.user.as_ref().map_or(String::new(), |user| format!("{user}@"));
+        let port =
+            self.port.filter(|port| *port != SSH_PORT).map_or(String::new(), |port| format!(":{port}"));
+        format!("sftp://{user}{}{port}{}", self.host.to_ascii_lowercase(), self.path)
     }
 }
 
@@ -148,9 +183,11 @@ fn parse(text: &str) -> Result<Place, String> {
     if text.starts_with('/') {
         return Ok(Place::Directory(PathBuf::from(text)));
     }
-    const EXPECTED: &str =
-        "expected file:///directory, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix";
+    const EXPECTED: &str = "expected file:///directory, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix or sftp://user@host/directory";
     let url = Url::parse(text).map_err(|error| format!("{error}; {EXPECTED}"))?;
+    if url.scheme() == "sftp" {
+        return sftp(&url).map(Place::Sftp);
+    }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("credentials do not belong there: give them in the environment".to_owned());
     }
@@ -177,21 +214,11 @@ fn bucket(provider: Provider, url: &Url) -> Result<Bucket, String> {
     let name = url.host_str().filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| "the name of the bucket is missing".to_owned())?.to_owned();
     let prefix = url.path().trim_matches('/').to_owned();
-    let is_plain = |part: &str| {
-        !part.is_empty()
-            && !part.starts_with('.')
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.=+".contains(&byte))
-    };
     if !prefix.is_empty() && !prefix.split('/').all(is_plain) {
         return Err("the prefix may have letters, digits and -_.=+ only, no part empty or with a dot first"
             .to_owned());
     }
-    let mut options = BTreeMap::new();
-    for (key, value) in url.query_pairs() {
-        if options.insert(key.to_string(), value.to_string()).is_some() {
-            return Err(format!("option {key} is given twice"));
-        }
-    }
+    let mut options = options_of(url)?;
     let mut bucket = Bucket {
         provider,
         name,
@@ -216,13 +243,91 @@ fn bucket(provider: Provider, url: &Url) -> Result<Bucket, String> {
             bucket.is_emulator = flag(&mut options, "emulator")?.unwrap_or(false);
         }
     }
-    if let Some(unknown) = options.keys().next() {
-        return Err(format!("{}:// has no option {unknown}", url.scheme()));
-    }
+    refuse_unknown(url, &options)?;
     if let Some(endpoint) = &bucket.endpoint {
         check_endpoint(endpoint)?;
     }
     Ok(bucket)
+}
+
+/// Whether a part of a path is taken as it is by stores, servers and programs.
+fn is_plain(part: &str) -> bool {
+    !part.is_empty()
+        && !part.starts_with('.')
+        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.=+".contains(&byte))
+}
+
+fn options_of(url: &Url) -> Result<BTreeMap<String, String>, String> {
+    let mut options = BTreeMap::new();
+    for (key, value) in url.query_pairs() {
+        if options.insert(key.to_string(), value.to_string()).is_some() {
+            return Err(format!("option {key} is given twice"));
+        }
+    }
+    Ok(options)
+}
+
+fn refuse_unknown(url: &Url, options: &BTreeMap<String, String>) -> Result<(), String> {
+    match options.keys().next() {
+        Some(unknown) => Err(format!("{}:// has no option {unknown}", url.scheme())),
+        None => Ok(()),
+    }
+}
+
+fn sftp(url: &Url) -> Result<SftpPlace, String> {
+    if url.password().is_some() {
+        return Err("a password does not belong there, and none is used: give the public key of this user to the server".to_owned());
+    }
+    // What begins with a hyphen would be an option of the program.
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && !name.starts_with('-')
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:+".contains(&byte))
+    };
+    let user = Some(url.username()).filter(|user| !user.is_empty());
+    if user.is_some_and(|user| !is_name(user)) {
+        return Err("the name of the user may have letters, digits and -_.+ only".to_owned());
+    }
+    let host = url.host_str().unwrap_or_default();
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if !is_name(host) {
+        return Err("the name of the host is missing, or has other than letters, digits and -_.".to_owned());
+    }
+    let path = url.path().trim_end_matches('/');
+    if path.is_empty() || !path.trim_start_matches('/').split('/').all(is_plain) {
+        return Err("expected the full name of a directory: sftp://user@host/srv/archive, of letters, digits and -_.=+ only, no part \
+                    empty or with a dot first"
+            .to_owned());
+    }
+    let mut options = options_of(url)?;
+    let path_of = |value: Option<String>, name: &str| match value {
+        Some(value) if !value.starts_with('/') || value.contains(['"', '\n']) => {
+            Err(format!("{name}: expected the full name of a file"))
+        }
+        value => Ok(value.map(PathBuf::from)),
+    };
+    let place = SftpPlace {
+        user: user.map(str::to_owned),
+        host: host.to_owned(),
+        port: url.port(),
+        path: path.to_owned(),
+        identity_file: path_of(options.remove("identity_file"), "identity_file")?,
+        known_hosts: path_of(options.remove("known_hosts"), "known_hosts")?,
+        connections: connections(options.remove("connections"))?,
+        is_unsynced: flag(&mut options, "unsynced")?.unwrap_or(false),
+        timeout: timeout(options.remove("timeout"))?,
+    };
+    refuse_unknown(url, &options)?;
+    Ok(place)
+}
+
+fn connections(value: Option<String>) -> Result<usize, String> {
+    let Some(value) = value else { return Ok(CONNECTIONS) };
+    value
+        .parse()
+        .ok()
+        .filter(|number| (1..=64).contains(number))
+        .ok_or_else(|| format!("connections={value}: expected a number, 1 to 64"))
 }
 
 pub(crate) fn check_endpoint(endpoint: &str) -> Result<(), String> {
@@ -262,8 +367,26 @@ mod tests {
     fn bucket_of(text: &str) -> Bucket {
         match text.parse::<RepositoryUrl>().unwrap().place {
             Place::Bucket(bucket) => bucket,
-            Place::Directory(path) => panic!("{text} is the directory {}", path.display()),
+            place => panic!("{text} is {place:?}"),
         }
+    }
+
+    #[test]
+    fn directories_of_other_machines_are_read() {
+        let text = "sftp://me@Host.example:2222/srv/archive/?identity_file=/home/me/key&known_hosts=/etc/known&connections=8&timeout=5";
+        let url: RepositoryUrl = text.parse().unwrap();
+        let Place::Sftp(place) = &url.place else { panic!("{url:?}") };
+        assert_eq!((place.user.as_deref(), place.port), (Some("me"), Some(2222)));
+        assert_eq!((place.host.as_str(), place.path.as_str()), ("Host.example", "/srv/archive"));
+        assert_eq!(place.identity_file.as_deref(), Some(std::path::Path::new("/home/me/key")));
+        assert_eq!((place.connections, place.is_unsynced), (8, false));
+        assert_eq!(place.timeout, Duration::from_secs(5));
+        assert_eq!(url.address(), "sftp://me@host.example:2222/srv/archive");
+        assert_eq!(url.location(), "sftp://me@Host.example:2222/srv/archive");
+        let address = |text: &str| text.parse::<RepositoryUrl>().unwrap().address();
+        assert_eq!(address("sftp://h:22/a"), address("sftp://H/a/?unsynced=true"));
+        assert_ne!(address("sftp://h/a"), address("sftp://me@h/a"));
+        assert!(!url.is_directory());
     }
 
     #[test]
@@ -329,6 +452,17 @@ mod tests {
             ("s3://bucket?endpoint=store:9000", "http"),
             ("s3://bucket?timeout=0", "seconds"),
             ("gs://bucket?region=x", "no option region"),
+            ("sftp://me:hunter2@host/dir", "a password does not belong there"),
+            ("sftp://-oProxyCommand=hunter2@host/dir", "name of the user"),
+            ("sftp://-oProxyCommand/dir", "name of the host"),
+            ("sftp:///dir", "name of the host"),
+            ("sftp://host", "full name of a directory"),
+            ("sftp://host/a b", "full name of a directory"),
+            ("sftp://host/a/../b?x=hunter2", "no option x"),
+            ("sftp://host/a/.ssh", "full name of a directory"),
+            ("sftp://host/a?identity_file=key", "full name of a file"),
+            ("sftp://host/a?connections=0", "1 to 64"),
+            ("sftp://host/a?region=x", "no option region"),
         ] {
             let error = text.parse::<RepositoryUrl>().unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");

@@ -12,6 +12,7 @@ mod full_disk;
 mod moved;
 mod numbers;
 mod optional;
+mod over_ssh;
 #[path = "../common/own_mounts.rs"]
 mod own_mounts;
 #[path = "../../../archive/repository/tests/common/postgresql_log.rs"]
@@ -21,6 +22,8 @@ mod postgresql_log;
 mod program;
 mod pushes;
 mod replaced;
+#[path = "../../../archive/repository/tests/common/sshd.rs"]
+mod sshd;
 #[path = "../../../archive/repository/tests/common/store_server.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod store_server;

@@ -28,6 +28,7 @@ use seawall_io::{Clock, Disk, DiskFile, OpenMode, Random};
 use crate::layout;
 
 use super::listing::shown;
+use super::new_file::{name_of_new, parent_of, time_of_new};
 use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreError};
 
 /// What is read at once: so little that its memory is used again for the next piece, and not asked of the system each time.
@@ -36,8 +37,6 @@ const READ_BYTES: u64 = 256 << 10;
 const NAMES_MAX: u32 = 3;
 /// Names that begin so are no objects.
 const HIDDEN: char = '.';
-/// And so those that are not objects yet; then the time, in microseconds since 1970, and a random number.
-const NEW: &str = ".new-";
 
 /// A directory of a disk.
 #[derive(Debug)]
@@ -143,20 +142,12 @@ impl FileStorage {
         }
     }
 
-    fn name_of_new(&self, directory: &str) -> String {
-        let mut number = [0; 8];
-        self.random.fill(&mut number);
-        let (micros, number) = (self.clock.wall_micros(), u64::from_le_bytes(number));
-        let name = format!("{NEW}{micros}-{number:016x}");
-        if directory.is_empty() { name } else { format!("{directory}/{name}") }
-    }
-
     /// Writes a file with a name of its own. One that is there, left by a crash, says nothing of the object: it gets another name.
     fn write_new(&self, directory: &str, pieces: &[Bytes]) -> (String, io::Result<()>) {
         let mut names = 0;
         loop {
             names += 1;
-            let new = self.name_of_new(directory);
+            let new = name_of_new(directory, &*self.random, &*self.clock);
             match self.write(&new, pieces) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && names < NAMES_MAX => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -280,6 +271,10 @@ impl ObjectStorage for FileStorage {
     fn is_near(&self) -> bool {
         true
     }
+
+    fn reads_only_durable(&self) -> bool {
+        false
+    }
 }
 
 struct FileReader<'a> {
@@ -303,12 +298,6 @@ impl ObjectReader for FileReader<'_> {
     }
 }
 
-/// When a put began that was not done when it left this file.
-fn time_of_new(name: &str) -> Option<i64> {
-    let (micros, _) = name.strip_prefix(NEW)?.rsplit_once('-')?;
-    micros.parse().ok()
-}
-
 /// In an object store there are no directories: one that is missing holds nothing.
 fn absent_is_empty<T: Default>(result: io::Result<T>) -> io::Result<T> {
     match result {
@@ -327,10 +316,6 @@ fn passed_over<T: Default>(result: io::Result<T>) -> io::Result<T> {
 
 fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
-}
-
-fn parent_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
 fn cause_of(error: &io::Error) -> StoreCause {

@@ -203,6 +203,10 @@ impl ObjectStorage for RemoteStorage {
     fn is_near(&self) -> bool {
         false
     }
+
+    fn reads_only_durable(&self) -> bool {
+        true
+    }
 }
 
 struct RemoteReader<'a> {
@@ -233,7 +237,7 @@ impl ObjectReader for RemoteReader<'_> {
 }
 
 /// How long a transfer whose length is known may take.
-fn limit_of(timeout: Duration, bytes: u64) -> Duration {
+pub(super) fn limit_of(timeout: Duration, bytes: u64) -> Duration {
     timeout + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN)
 }
 
