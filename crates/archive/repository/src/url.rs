@@ -294,9 +294,11 @@ fn sftp(url: &Url) -> Result<SftpPlace, String> {
         return Err("the name of the host is missing, or has other than letters, digits and -_.".to_owned());
     }
     let path = url.path().trim_end_matches('/');
-    if path.is_empty() || !path.trim_start_matches('/').split('/').all(is_plain) {
+    // A directory of a user may be hidden; those of a repository below it never are.
+    let is_directory = |part: &str| is_plain(part.trim_start_matches('.'));
+    if path.is_empty() || !path.trim_start_matches('/').split('/').all(is_directory) {
         return Err("expected the full name of a directory: sftp://user@host/srv/archive, of letters, digits and -_.=+ only, no part \
-                    empty or with a dot first"
+                    empty"
             .to_owned());
     }
     let mut options = options_of(url)?;
@@ -459,7 +461,7 @@ mod tests {
             ("sftp://host", "full name of a directory"),
             ("sftp://host/a b", "full name of a directory"),
             ("sftp://host/a/../b?x=hunter2", "no option x"),
-            ("sftp://host/a/.ssh", "full name of a directory"),
+            ("sftp://host/a//b", "full name of a directory"),
             ("sftp://host/a?identity_file=key", "full name of a file"),
             ("sftp://host/a?connections=0", "1 to 64"),
             ("sftp://host/a?region=x", "no option region"),

@@ -118,7 +118,7 @@ impl SftpStorage {
                 Some(connection) => connection,
                 None => Connection::open(&self.place).await?,
             };
-            match request(&connection).await {
+            match connection.run(request).await {
                 Err(problem @ Problem::Broken(..)) => Err(connection.explain(problem, true).await),
                 result => {
                     self.idle.lock().push(connection);
@@ -224,13 +224,13 @@ impl SftpStorage {
 
     /// Whether the server can do what a put needs.
     fn check_abilities(&self, connection: &Connection) -> Result<(), Problem> {
-        if !connection.can_link {
+        if !connection.abilities.can_link {
             return Err(Problem::other(
                 "the server lacks hardlink@openssh.com, without which an object could replace another one: use a server that has it, \
                  such as OpenSSH's",
             ));
         }
-        if !connection.can_sync && !self.place.is_unsynced {
+        if !connection.abilities.can_sync && !self.place.is_unsynced {
             return Err(Problem::other(
                 "the server lacks fsync@openssh.com, without which what is put may be lost when its power goes: use a server that has \
                  it, such as OpenSSH's, or take that risk with the option unsynced=true",

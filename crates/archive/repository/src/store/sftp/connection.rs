@@ -9,13 +9,14 @@
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 use futures_util::stream;
 use parking_lot::Mutex;
 use russh_sftp::client::RawSftpSession;
@@ -24,6 +25,7 @@ use russh_sftp::extensions::{FSYNC, HARDLINK, LIMITS, STATVFS};
 use russh_sftp::protocol::{FileAttributes, OpenFlags, StatusCode};
 use tokio::io::{AsyncReadExt, join};
 use tokio::net::unix::pipe;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::problem::{Problem, of_ssh};
@@ -51,11 +53,43 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 pub(super) struct Connection {
     sftp: RawSftpSession,
     program: Program,
+    pub(super) abilities: Abilities,
+}
+
+/// What a server can do.
+pub(super) struct Abilities {
     write_bytes: usize,
     read_bytes: u64,
     pub(super) can_sync: bool,
     pub(super) can_link: bool,
     can_tell_space: bool,
+}
+
+impl Default for Abilities {
+    /// What every server can do.
+    fn default() -> Abilities {
+        Abilities {
+            write_bytes: usize::try_from(BYTES_AT_ONCE).expect("32 KiB fit into memory"),
+            read_bytes: BYTES_AT_ONCE,
+            can_sync: false,
+            can_link: false,
+            can_tell_space: false,
+        }
+    }
+}
+
+async fn learn(connection: &Connection) -> Result<Abilities, Problem> {
+    let version = connection.sftp.init().await?;
+    let has = |extension: &str| version.extensions.contains_key(extension);
+    let (can_sync, can_link, can_tell_space) = (has(FSYNC), has(HARDLINK), has(STATVFS));
+    let abilities = Abilities { can_sync, can_link, can_tell_space, ..Abilities::default() };
+    if !has(LIMITS) {
+        return Ok(abilities);
+    }
+    let limits = connection.sftp.limits().await?;
+    let at_once = |offered: u64| offered.clamp(BYTES_AT_ONCE, BYTES_AT_ONCE_MAX);
+    let write_bytes = usize::try_from(at_once(limits.max_write_len)).expect("255 KiB fit into memory");
+    Ok(Abilities { read_bytes: at_once(limits.max_read_len), write_bytes, ..abilities })
 }
 
 /// The bits of the mode that have the kind of a file, and two kinds.
@@ -89,34 +123,25 @@ impl Connection {
         })?;
         let sftp = RawSftpSession::new(join(output, input));
         sftp.set_timeout(REQUEST_SECONDS);
-        let mut connection = Connection {
-            sftp,
-            program,
-            write_bytes: usize::try_from(BYTES_AT_ONCE).expect("32 KiB fit into memory"),
-            read_bytes: BYTES_AT_ONCE,
-            can_sync: false,
-            can_link: false,
-            can_tell_space: false,
-        };
-        match connection.learn().await {
-            Ok(()) => Ok(connection),
+        let mut connection = Connection { sftp, program, abilities: Abilities::default() };
+        match connection.run(learn).await {
+            Ok(abilities) => Ok(Connection { abilities, ..connection }),
             Err(problem) => Err(connection.explain(problem, false).await),
         }
     }
 
-    async fn learn(&mut self) -> Result<(), Problem> {
-        let version = self.sftp.init().await?;
-        let has = |extension: &str| version.extensions.contains_key(extension);
-        (self.can_sync, self.can_link) = (has(FSYNC), has(HARDLINK));
-        self.can_tell_space = has(STATVFS);
-        if has(LIMITS) {
-            let limits = self.sftp.limits().await?;
-            let at_once = |offered: u64| offered.clamp(BYTES_AT_ONCE, BYTES_AT_ONCE_MAX);
-            self.read_bytes = at_once(limits.max_read_len);
-            self.write_bytes =
-                usize::try_from(at_once(limits.max_write_len)).expect("255 KiB fit into memory");
+    /// Runs a request, until the program ends: what is asked after that would be waited for in vain.
+    pub(super) async fn run<T>(
+        &self,
+        request: impl AsyncFnOnce(&Connection) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let (request, ended) = (pin!(request(self)), pin!(self.program.ended()));
+        match select(request, ended).await {
+            Either::Left((result, _)) => result,
+            Either::Right(((), _)) => {
+                Err(Problem::Broken(StoreCause::Interrupted, "ssh has ended".to_owned()))
+            }
         }
-        Ok(())
     }
 
     /// Whether the program still runs.
@@ -165,14 +190,15 @@ impl Connection {
         let attributes = FileAttributes { permissions: Some(0o600), ..FileAttributes::empty() };
         let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCLUDE;
         let handle = self.sftp.open(path, flags, attributes).await?.handle;
-        let written = self.write(&handle, pieces).await;
-        let closed = self.sftp.close(&handle).await.map_err(Problem::from);
-        written.and_then(|()| closed.map(drop))
+        match self.write(&handle, pieces).await {
+            Err(broken @ Problem::Broken(..)) => Err(broken),
+            written => written.and(self.sftp.close(&handle).await.map(drop).map_err(Problem::from)),
+        }
     }
 
     async fn write(&self, handle: &str, pieces: &[Bytes]) -> Result<(), Problem> {
         let mut offset = 0;
-        let chunks = pieces.iter().flat_map(|piece| piece.chunks(self.write_bytes)).map(|chunk| {
+        let chunks = pieces.iter().flat_map(|piece| piece.chunks(self.abilities.write_bytes)).map(|chunk| {
             let at = offset;
             offset += chunk.len() as u64;
             self.sftp.write(handle, at, chunk.to_vec())
@@ -182,7 +208,11 @@ impl Connection {
             answer?;
         }
         drop(answers);
-        if self.can_sync { self.sftp.fsync(handle).await.map(drop).map_err(Problem::from) } else { Ok(()) }
+        if self.abilities.can_sync {
+            self.sftp.fsync(handle).await.map(drop).map_err(Problem::from)
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes the names in a directory durable: servers on Linux open a directory as they do a file, and sync it.
@@ -216,10 +246,10 @@ impl Connection {
     pub(super) async fn read(&self, path: &str, range: Range<u64>) -> Result<Bytes, Problem> {
         let handle = self.sftp.open(path, OpenFlags::READ, FileAttributes::empty()).await?.handle;
         let chunk = |number: u64| {
-            let start = range.start + number * self.read_bytes;
-            start..(start + self.read_bytes).min(range.end)
+            let start = range.start + number * self.abilities.read_bytes;
+            start..(start + self.abilities.read_bytes).min(range.end)
         };
-        let count = (range.end - range.start).div_ceil(self.read_bytes);
+        let count = (range.end - range.start).div_ceil(self.abilities.read_bytes);
         let chunks = join_all((0..count).map(|number| self.read_chunk(&handle, chunk(number)))).await;
         let closed = self.sftp.close(&handle).await.map_err(Problem::from);
         let mut content = BytesMut::new();
@@ -280,7 +310,7 @@ impl Connection {
 
     /// Bytes that are free where `path` is, if the server tells.
     pub(super) async fn free_bytes(&self, path: &str) -> Option<u64> {
-        if !self.can_tell_space {
+        if !self.abilities.can_tell_space {
             return None;
         }
         let space = self.sftp.statvfs(path).await.ok()?;
@@ -294,8 +324,9 @@ struct Program {
     child: Child,
     /// The end of what it has written to its standard error.
     said: Arc<Mutex<String>>,
-    /// Reads that.
+    /// Reads that, and says when it ends, as it does with the program.
     reader: JoinHandle<()>,
+    has_ended: watch::Receiver<bool>,
 }
 
 impl Program {
@@ -307,9 +338,20 @@ impl Program {
         let errors = child.stderr.take().map(OwnedFd::from).expect("it was asked for");
         let said = Arc::<Mutex<String>>::default();
         let errors = pipe::Receiver::from_owned_fd(errors)?;
-        let reader = tokio::spawn(keep_last_words(errors, Arc::clone(&said)));
-        let program = Program { child, said, reader };
+        let (end, has_ended) = watch::channel(false);
+        let reader = keep_last_words(errors, Arc::clone(&said));
+        let reader = tokio::spawn(async move {
+            reader.await;
+            end.send_replace(true);
+        });
+        let program = Program { child, said, reader, has_ended };
         Ok((program, pipe::Receiver::from_owned_fd(output)?, pipe::Sender::from_owned_fd(input)?))
+    }
+
+    async fn ended(&self) {
+        let mut has_ended = self.has_ended.clone();
+        // An error is a reader that is gone: it has ended.
+        drop(has_ended.wait_for(|has_ended| *has_ended).await);
     }
 }
 
