@@ -109,7 +109,7 @@ impl Statements for Arc<SqlDatabase> {
     }
 
     fn promote(&self, reason: &str) -> SqlResult<()> {
-        SqlDatabase::promote(self, reason)
+        SqlDatabase::promote(self, reason).map(drop)
     }
 
     fn configure(&self, settings: &DatabaseSettings) {
