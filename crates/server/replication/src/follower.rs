@@ -380,6 +380,15 @@ pub(crate) fn ensure_slot(client: &mut Client, slot: &str) -> Result<SlotState, 
     }
 }
 
+/// As `ensure_slot`; one that is lost is made anew. The log is kept from now on.
+pub(crate) fn renew_slot(client: &mut Client, slot: &str) -> Result<(), FollowError> {
+    if ensure_slot(client, slot)? == SlotState::Lost {
+        client.command(&format!("DROP_REPLICATION_SLOT \"{slot}\""))?;
+        ensure_slot(client, slot)?;
+    }
+    Ok(())
+}
+
 /// The system identifier of an open database, as PostgreSQL's programs know it.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use seawall_types::{Lsn, TimelineId};
 
 use crate::client::{Client, Dial};
 use crate::connect::connect;
-use crate::follower::{FollowError, ensure_slot, identify, system_identifier};
+use crate::follower::{FollowError, identify, renew_slot, system_identifier};
 use crate::settings::{TargetServer, UpstreamSettings, UpstreamSettingsError};
 use crate::status::{Replication, SenderStatus};
 use crate::take_over::TakenOver;
@@ -294,7 +294,7 @@ impl Switchover<'_> {
         if !client.is_standby() || found.timeline != timeline {
             return Err(SwitchoverError::NotStandby { upstream: self.settings.to_string(), timeline });
         }
-        ensure_slot(&mut client, &self.settings.slot).map_err(unreachable)?;
+        renew_slot(&mut client, &self.settings.slot).map_err(unreachable)?;
         Ok(client)
     }
 
