@@ -104,6 +104,15 @@ impl Load {
     }
 }
 
+/// A flag that is raised at the end of a scope, so that its threads end, and by a test that fails, too.
+struct Raised<'a>(&'a AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 fn fingerprint(serving: &Serving) -> String {
     ask(
         serving,
@@ -153,6 +162,7 @@ fn roles_are_exchanged_under_load_there_and_back() {
     let load = Load::new([first.port, second.port]);
     let servers = [("db", &first), ("second", &second)];
     std::thread::scope(|scope| {
+        let _is_over = Raised(&load.is_over);
         for writer in 0..WRITERS {
             let load = &load;
             scope.spawn(move || load.write(writer));
@@ -162,21 +172,16 @@ fn roles_are_exchanged_under_load_there_and_back() {
             load.more_rows(200);
             let mut reader = standby.client();
             rows(&mut reader, "begin; select count(*) from t");
-            let switched = switch_over(&place, directory, &[]);
-            if !switched.status.success() {
-                load.is_over.store(true, Ordering::SeqCst);
-            }
-            let milliseconds = parked(&switched);
+            let milliseconds = parked(&switch_over(&place, directory, &[]));
             println!("round {round}: writes waited for {milliseconds} ms");
-            // The standby's sessions go on, and write from their next transaction on.
+            // The standby's sessions go on, with their transactions, and write from their next one on.
+            rows(&mut reader, "select count(*) from t; commit");
             assert_eq!(value(&mut reader, "select pg_is_in_recovery()"), "f");
-            rows(&mut reader, "rollback");
             rows(&mut reader, &format!("insert into t values (100, {round}, 'by a reader')"));
             load.more_rows(200);
             becomes_standby(primary);
             assert!(is_primary(standby) && !is_primary(primary));
         }
-        load.is_over.store(true, Ordering::SeqCst);
     });
     wait_for(&second, &first, WRITTEN);
     for serving in [&first, &second] {
@@ -262,6 +267,7 @@ fn a_standby_that_is_late_or_cannot_be_followed_leaves_the_primary() {
     // It receives, and does not apply: a write that is parked goes on.
     let (is_over, longest) = (AtomicBool::new(false), Mutex::new(0));
     std::thread::scope(|scope| {
+        let _is_over = Raised(&is_over);
         scope.spawn(|| {
             let mut client = first.client();
             for number in 0.. {
@@ -273,7 +279,6 @@ fn a_standby_that_is_late_or_cannot_be_followed_leaves_the_primary() {
             }
         });
         refused(&["--wait", "1"], "has not come to");
-        is_over.store(true, Ordering::SeqCst);
     });
     assert!(*longest.lock().unwrap() > 0);
     rows(&mut second.client(), "select pg_wal_replay_resume()");
@@ -460,6 +465,7 @@ fn a_kill_on_either_side_loses_nothing_and_leaves_one_primary() {
         matches!(asked, Some(Ok(rows)) if rows == [[Some("streaming".to_owned())]])
     };
     std::thread::scope(|scope| {
+        let _is_over = Raised(&load.is_over);
         for writer in 0..WRITERS {
             let load = &load;
             scope.spawn(move || load.write(writer));
@@ -496,7 +502,6 @@ fn a_kill_on_either_side_loses_nothing_and_leaves_one_primary() {
             });
         }
         load.more_rows(50);
-        load.is_over.store(true, Ordering::SeqCst);
     });
     let [first, second] = servers.map(Option::unwrap);
     let (primary, standby) = if is_primary(&first) { (&first, &second) } else { (&second, &first) };
