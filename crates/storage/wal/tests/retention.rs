@@ -276,6 +276,8 @@ fn a_reader_that_comes_to_a_segment_being_recycled_hears_that_the_log_is_gone_th
     let mut reader = open_reader(&disk, first).unwrap();
     reader.next().unwrap().unwrap();
     log.redo_point_moved(log.flushed());
+    // A few at first, as no spare is ready.
+    assert_eq!(log.clean_up(&mut || ControlFlow::Continue(())).unwrap().recycled, 4);
     let (mut recycled, mut seen) = (0, None);
     let mut rest = || {
         recycled += 1;

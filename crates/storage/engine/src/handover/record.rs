@@ -139,13 +139,20 @@ mod tests {
             let read = HandoverRecord::read(&left).unwrap().unwrap();
             assert!(read == record("b") || (!stored && read == record("a")), "call {call}: {read:?}");
             if stored && !disk.crashed() {
-                HandoverRecord::remove(&disk).unwrap();
-                HandoverRecord::remove(&disk).unwrap();
-                let left = disk.after_power_loss(PowerLoss::LoseAll);
-                assert_eq!(HandoverRecord::read(&left).unwrap(), None);
                 break;
             }
         }
+    }
+
+    #[test]
+    fn a_record_that_was_removed_stays_removed() {
+        let disk = SimulatedDisk::new(1);
+        disk.create_directory("").unwrap();
+        record("a").store(&disk).unwrap();
+        HandoverRecord::remove(&disk).unwrap();
+        HandoverRecord::remove(&disk).unwrap();
+        let left = disk.after_power_loss(PowerLoss::LoseAll);
+        assert_eq!(HandoverRecord::read(&left).unwrap(), None);
     }
 
     #[test]
