@@ -174,7 +174,7 @@ the server restarts as the standby of the new primary. If the standby does not g
 Examples:
   seawall switchover bank
   seawall switchover bank --to second --wait 2
-  seawall switchover bank --follow 'host=second port=5432 user=standby password=secret slot=first'")]
+  seawall switchover bank --follow 'host=second user=standby slot=first'")]
 pub(crate) struct Switchover {
     /// Directory that is served as the primary.
     pub(crate) dir: PathBuf,

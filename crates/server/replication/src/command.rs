@@ -348,7 +348,7 @@ mod tests {
             ("SEAWALL_COPY", "end of command"),
             ("SEAWALL_LISTENS 70000", "70000"),
             ("SEAWALL_TAKE_OVER 'a' AT 0/1000", "AT"),
-            ("SEAWALL_TAKE_OVER 'a' TIMELINE 1 AT 4096-", "-"),
+            ("SEAWALL_TAKE_OVER 'a' TIMELINE 1 AT 4096-", "4096"),
             ("CREATE_REPLICATION_SLOT s", "end of command"),
             ("CREATE_REPLICATION_SLOT s PHYSICAL (TWO_PHASE)", "TWO_PHASE"),
             ("READ_REPLICATION_SLOT \"s", "end of command"),
