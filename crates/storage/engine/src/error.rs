@@ -429,7 +429,8 @@ pub enum Error {
     HandedOver,
     /// The file that says whom the role of the primary was handed over to is damaged.
     #[error(
-        "{file}: {problem}. It says that the role of the primary was handed over, and to whom: serve the directory with --follow; or, if no other          server has become the primary, remove the file"
+        "{file}: {problem}. It says that the role of the primary was handed over, and to whom: serve the directory with --follow; or, \
+         if no other server has become the primary, remove the file"
     )]
     HandoverRecord {
         /// The file.
