@@ -23,6 +23,7 @@ mod process;
 mod program;
 mod quorum;
 mod reference;
+mod standby_cases;
 mod standbys;
 mod switchover;
 mod vanishing;

@@ -5,6 +5,9 @@
 //!   a former primary, or promoted --> asked until it answers +              else: the log is cut, if need be --> follow
 //!                                              no answer, followed before --> follow
 //! ```
+//! A server that followed before is never cut for an older timeline than its own: there the old primary runs again, or still, and what
+//! the new one has acknowledged may be here alone. It opens as it is, and looks for another server.
+//!
 //! A former primary is not opened before that: its checkpoints would put into pages what may have to be cut off.
 
 use std::path::Path;
@@ -33,8 +36,10 @@ pub(super) fn rejoin(
     let dial =
         UpstreamDial::new(upstream.clone()).map_err(|error| Failure::Usage(format!("--follow: {error}")))?;
     let ask = || UpstreamHistory::ask(&place, upstream, &dial);
+    let was_standby = marker::is_there(directory).map_err(Failure::io("cannot look at the directory"))?;
     if place.is_followed()? {
         return match ask() {
+            Ok(history) if was_standby && history.is_known_here() => Ok(()),
             Ok(history) => cut(history, &place, options),
             Err(error @ RejoinError::Client(_)) => {
                 tracing::warn!(%error, "this standby opens with the log that it has");
@@ -44,7 +49,6 @@ pub(super) fn rejoin(
         };
     }
     let history = ask_until_answered(ask)?;
-    let was_standby = marker::is_there(directory).map_err(Failure::io("cannot look at the directory"))?;
     if was_standby && history.is_known_here() {
         let shown = directory.display();
         return Err(Failure::Usage(format!(
