@@ -226,11 +226,11 @@ fn catalogs_are_joined_by_what_they_are_found_by() {
     let indexes = "select c2.relname, conname from pg_class c, pg_class c2, pg_index i \
                    left join pg_constraint on conrelid = i.indrelid and conindid = i.indexrelid \
                    where c.oid = 't'::regclass and c.oid = i.indrelid and i.indexrelid = c2.oid order by 1";
-    let rows = ["[relname,conname]", "t_b_key|t_b_key", "t_pkey|t_pkey", "-> SELECT 2"];
+    let rows = ["[relname|conname]", "t_b_key|t_b_key", "t_pkey|t_pkey", "-> SELECT 2"];
     assert_eq!(client.run(indexes), rows);
     let toast = "select c.relname, t.relname from pg_class c left join pg_class t on c.reltoastrelid = t.oid \
                  where c.oid = 'other'::regclass";
-    assert_eq!(client.run(toast), ["[relname,relname]", "other|", "-> SELECT 1"]);
+    assert_eq!(client.run(toast), ["[relname|relname]", "other|", "-> SELECT 1"]);
     for statement in [indexes, toast] {
         let plan = client.run(&format!("explain (costs off) {statement}")).join("\n");
         assert!(!plan.contains("Hash"), "{plan}");
