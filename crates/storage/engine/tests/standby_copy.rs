@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::copying::{copy, copy_while, disturb, everything, history_of, primary, receive, slot, write};
+use common::copying::{copy, copy_while, disturb, everything, primary, receive, slot, write};
 use common::following::follow;
 use common::small_options;
 use seawall_crash_harness::{environment, open, template};
@@ -211,36 +211,6 @@ fn a_load_that_left_the_log_before_the_slot_was_made_is_in_the_copy() {
         assert_eq!(standby.standby().unwrap().copied_until(), None);
         assert_eq!(everything(&standby), everything(&primary), "seed {seed}");
         standby.check(&mut |damage| panic!("seed {seed}: {damage}")).unwrap();
-    }
-}
-
-/// Nothing of the new timeline is needed for the rows: the copy receives it from its first record on.
-#[test]
-fn a_copy_whose_rows_end_where_the_timeline_began_is_followed() {
-    for seed in seeds(10) {
-        let mut random = SeededRandom::new(seed);
-        let primary = primary();
-        let disk = SimulatedDisk::new(seed);
-        copy(&primary, &disk, &mut random, "first").unwrap();
-        let first = follow(&disk, &small_options());
-        receive(&primary, &first).unwrap();
-        drop(first.log().hold("standby", slot(), None).unwrap());
-        first.standby().unwrap().checkpoint().unwrap();
-        first.standby().unwrap().promote("test").unwrap();
-        let fork = history_of(&first).forks.last().unwrap().fork;
-        let disk = SimulatedDisk::new(seed + 1);
-        if random.below(2) == 0 {
-            write(&first, &mut random);
-        }
-        copy(&first, &disk, &mut random, "second").unwrap();
-        let left = disk.after_power_loss(PowerLoss::LoseAll);
-        disk.crash();
-        let second = follow(&left, &small_options());
-        assert_eq!(second.standby().unwrap().wanted().unwrap(), fork, "seed {seed}");
-        receive(&first, &second).unwrap();
-        assert_eq!(second.standby().unwrap().copied_until(), None);
-        assert_eq!(everything(&second), everything(&first), "seed {seed}");
-        second.check(&mut |damage| panic!("seed {seed}: {damage}")).unwrap();
     }
 }
 

@@ -5,13 +5,12 @@
 
 use seawall_io::OpenMode as FileMode;
 use seawall_types::Lsn;
-use seawall_wal::{ReceivedMark, SegmentName, TimelineHistory};
+use seawall_wal::{SegmentName, TimelineHistory};
 
 use super::Restore;
 use crate::backup::BackupEnd;
 use crate::directory::{LOG_DIRECTORY, RESTORING_PATH, io};
 use crate::error::Error;
-use crate::recovery::timeline::history_of;
 use crate::standby::copied;
 
 impl Restore {
@@ -56,7 +55,6 @@ impl Restore {
         }
         // Of a copy that was cut short.
         self.remove_other_log_files()?;
-        self.mark_as_received()?;
         let Restore { environment, tree, lock, archive_mode, .. } = self;
         tree.close();
         drop(tree);
@@ -70,14 +68,5 @@ impl Restore {
         disk.sync_directory("").map_err(io)?;
         drop(lock);
         Ok(())
-    }
-
-    /// The timeline is received from the redo point on. Where it began there, its switch record has yet to come, and is not missed.
-    fn mark_as_received(&self) -> Result<(), Error> {
-        let history = history_of(&self.environment.disk, &self.superblock)?;
-        let timeline = history.timeline(self.superblock.timeline);
-        let database = self.superblock.database;
-        let marked = ReceivedMark::create(&*self.environment.disk, database, timeline, self.base.redo_point);
-        marked.map(drop).map_err(|error| Error::log(&error))
     }
 }
