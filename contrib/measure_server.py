@@ -115,8 +115,11 @@ class Server:
         """Memory of all its processes; what several of them share counts once."""
         total = 0
         for number in self.family():
-            with open(f"/proc/{number}/smaps_rollup") as rollup:
-                total += int(re.search(r"^Pss:\s+(\d+) kB", rollup.read(), re.M).group(1))
+            try:
+                with open(f"/proc/{number}/smaps_rollup") as rollup:
+                    total += int(re.search(r"^Pss:\s+(\d+) kB", rollup.read(), re.M).group(1))
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # It has ended meanwhile.
         return total
 
     def run(self, program, *options, check=True, text=None):
@@ -140,7 +143,11 @@ class Server:
         """How often its threads and processes that are there now have been switched."""
         total = 0
         for number in self.family():
-            for thread in os.listdir(f"/proc/{number}/task"):
+            try:
+                threads = os.listdir(f"/proc/{number}/task")
+            except FileNotFoundError:
+                continue  # It has ended meanwhile.
+            for thread in threads:
                 try:
                     with open(f"/proc/{number}/task/{thread}/status") as status:
                         total += sum(map(int, re.findall(r"ctxt_switches:\s+(\d+)", status.read())))
