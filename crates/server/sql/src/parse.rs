@@ -5,9 +5,10 @@
 //!                          -> all else: types of our own
 //! ```
 //! * `lexer`, `token`, `keywords`: PostgreSQL's tokens. `text`: places in a statement.
-//! * `fingerprint`: what a statement is, whatever its constants are.
+//! * `fingerprint`: what a statement is, whatever its constants are. `constants`: texts that differ in constants only, as one.
 //! * `convert`, `dialect`, `equivalents`, `search_cycle`, `marks`, `tree`: queries, changes, expressions and types, by sqlparser.
 
+mod constants;
 mod convert;
 mod definition;
 mod dialect;
@@ -35,6 +36,7 @@ use reader::Reader;
 use token::Token;
 use tree::Tree;
 
+pub(crate) use constants::WithoutConstants;
 pub(crate) use fingerprint::Fingerprint;
 pub(crate) use marks::{
     Inference, Overriding, assigned_element, inference, is_all_fields_mark, is_columns_mark,

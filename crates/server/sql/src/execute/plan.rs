@@ -40,6 +40,11 @@ impl Plan {
     pub fn parameters(&self) -> &[Oid] {
         &self.parameters
     }
+
+    /// Whether it finds a row by a whole key at most: the values of its parameters would not have made another plan.
+    pub(crate) fn is_of_one_row(&self) -> bool {
+        self.subqueries.is_empty() && self.tables.is_empty() && self.root.is_of_one_row()
+    }
 }
 
 /// A node: what it does, and what is expected of it.
@@ -57,6 +62,21 @@ pub(crate) struct PlanNode {
     pub(crate) width: usize,
     /// Whether its rows depend on slots that nodes elsewhere write: then a new outer row makes it run again from the beginning.
     pub(crate) is_correlated: bool,
+}
+
+impl PlanNode {
+    fn is_of_one_row(&self) -> bool {
+        match &self.kind {
+            PlanKind::OneRow | PlanKind::Lookup(_) => true,
+            PlanKind::Values(values) => values.rows.len() == 1,
+            PlanKind::Filter(filter) => filter.input.is_of_one_row(),
+            PlanKind::Compute(compute) => compute.input.is_of_one_row(),
+            PlanKind::Limit(limit) => limit.input.is_of_one_row(),
+            PlanKind::Lock(lock) => lock.input.is_of_one_row(),
+            PlanKind::Change(change) => change.input.is_of_one_row(),
+            _ => false,
+        }
+    }
 }
 
 /// What a node does.

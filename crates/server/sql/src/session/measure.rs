@@ -123,10 +123,11 @@ impl Session {
         }
     }
 
-    /// Logs the statement if it has taken long.
+    /// Logs the statement if it has taken long, as its client has written it.
     pub(super) fn log_if_slow(
         &self,
         statement: &ParsedStatement,
+        text: &str,
         taken: Duration,
         parameters: &[(Oid, Datum)],
     ) {
@@ -137,7 +138,7 @@ impl Session {
         let (process_id, user, database) = (self.login.process_id, &*self.user, &*self.login.database);
         let application = self.settings.application_name();
         let milliseconds = format!("{:.3}", taken.as_secs_f64() * 1e3);
-        let text = logged_text(statement);
+        let text = logged_text(statement, text);
         if parameters.is_empty() {
             tracing::info!(
                 process_id,
@@ -182,8 +183,7 @@ impl Session {
 }
 
 /// The statement as it was written, cut; without its constants, if one of them may be a password.
-fn logged_text(statement: &ParsedStatement) -> String {
-    let text = statement.text.statement();
+fn logged_text(statement: &ParsedStatement, text: &str) -> String {
     let head = &text[..text.floor_char_boundary(LOGGED_BYTES_MAX)];
     let is_secret = text.to_ascii_lowercase().contains("password");
     cut(if is_secret { &statement.fingerprint().text } else { head }, LOGGED_BYTES_MAX)
@@ -205,7 +205,7 @@ mod tests {
     use crate::parse::Text;
 
     fn logged(text: &str) -> String {
-        logged_text(&ParsedStatement::new(Text::new(text), None))
+        logged_text(&ParsedStatement::new(Text::new(text), None), text)
     }
 
     #[test]

@@ -78,6 +78,15 @@ impl ParsedStatement {
         ParsedStatement { text, statement, fingerprint: OnceLock::new() }
     }
 
+    /// One that others are shown as `fingerprint`.
+    pub(super) fn known_as(
+        fingerprint: Fingerprint,
+        text: Text,
+        statement: Option<Statement>,
+    ) -> ParsedStatement {
+        ParsedStatement { text, statement, fingerprint: OnceLock::from(fingerprint) }
+    }
+
     /// What it is, whatever its constants are.
     pub(super) fn fingerprint(&self) -> &Fingerprint {
         self.fingerprint.get_or_init(|| Fingerprint::of(&self.text))
@@ -539,7 +548,7 @@ impl Session {
                 let statement = Arc::clone(&portal.statement);
                 self.put_planning(portal.planning.take());
                 self.end_execution(&statement, tag, std::mem::take(&mut portal.spent));
-                self.log_if_slow(&statement, taken, parameters);
+                self.log_if_slow(&statement, statement.text.statement(), taken, parameters);
             }
             Ok(Executed::Complete(None)) => {}
             Ok(Executed::Suspended) => portal.spent += taken,
@@ -557,13 +566,13 @@ impl Session {
                     return Err(ran_already());
                 }
                 portal.run = Run::Done;
-                self.note_activity(&statement.text);
+                self.note_activity(statement.text.statement());
                 let caller = Caller { formats: &portal.formats, is_last: None };
                 let tag = self.run_utility(&statement.text, utility, caller, sink)?;
                 Ok(Executed::Complete(Some(tag)))
             }
             Some(Statement::Dml(dml)) => {
-                self.note_activity(&statement.text);
+                self.note_activity(statement.text.statement());
                 self.start(portal, dml)?;
                 let Run::Query(running) = &mut portal.run else { return Err(ran_already()) };
                 if running.is_done && !dml.returns_rows() {

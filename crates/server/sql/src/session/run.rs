@@ -4,22 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_types::Lsn;
-use seawall_values::{Datum, SqlError, SqlResult, SqlState};
+use seawall_values::{Datum, Oid, SqlError, SqlResult, SqlState};
 
 use super::functions::Calls;
 use super::plan::Planned;
+use super::plan_cache::SharedPlan;
 use super::portal::{ParsedStatement, count_of, fields, tag};
 use super::utility::Caller;
 use super::{Notice, Session, Sink, TransactionStatus};
 use crate::execute::Limits;
 use crate::parse::statement::Statement;
-use crate::parse::{Dml, Parsed, Text};
+use crate::parse::{Dml, Parsed, WithoutConstants};
 use crate::storage::TableStorage;
 use crate::storage::engine_error::EngineResult;
 
 /// A statement of a simple query.
 struct ToRun<'t> {
     statement: Arc<ParsedStatement>,
+    /// As the client has written it, if `statement` is one that many texts share.
+    written: Option<&'t str>,
     plan: SimplePlan<'t>,
     /// When it was begun to be parsed; zero: it is measured from its start.
     begun: Duration,
@@ -30,8 +33,10 @@ struct ToRun<'t> {
 enum SimplePlan<'t> {
     /// It was kept.
     Kept(Planned),
-    /// It is to be made, and kept for this text.
-    KeepFor(&'t str),
+    /// It was kept for all texts that differ in these constants only.
+    Shared(Planned, Vec<String>),
+    /// It is to be made, and kept for this text and for those that differ in constants only.
+    KeepFor(&'t str, Option<WithoutConstants>),
     /// It is to be made.
     Once,
 }
@@ -79,7 +84,18 @@ impl Session {
         if let Some(cached) = self.cached_plan(text, &[]) {
             let statement = Arc::clone(&cached.statement);
             let plan = SimplePlan::Kept(self.adopted(&cached));
-            return Ok(vec![ToRun { statement, plan, begun, parsing: None }]);
+            return Ok(vec![ToRun { statement, written: None, plan, begun, parsing: None }]);
+        }
+        let mut without = WithoutConstants::of(text);
+        match without.as_ref().map(|without| self.shared_plan(without)) {
+            Some(SharedPlan::Plan(cached)) => {
+                let statement = Arc::clone(&cached.statement);
+                let constants = without.map(|without| without.constants).unwrap_or_default();
+                let plan = SimplePlan::Shared(self.adopted(&cached), constants);
+                return Ok(vec![ToRun { statement, written: Some(text), plan, begun, parsing: None }]);
+            }
+            Some(SharedPlan::Refused) => without = None,
+            Some(SharedPlan::Unknown) | None => {}
         }
         let parsed = crate::parse::parse(text)?;
         // The time goes to the first statement, the others begin when they are run.
@@ -89,7 +105,8 @@ impl Session {
             let (begun, parsing) = parsing.take().unzip();
             ToRun {
                 statement: Arc::new(ParsedStatement::new(parsed.text, Some(parsed.statement))),
-                plan: if is_alone { SimplePlan::KeepFor(text) } else { SimplePlan::Once },
+                written: None,
+                plan: if is_alone { SimplePlan::KeepFor(text, without.take()) } else { SimplePlan::Once },
                 begun: begun.unwrap_or_default(),
                 parsing,
             }
@@ -103,7 +120,8 @@ impl Session {
         let begun = if to_run.begun.is_zero() { super::measure::now() } else { to_run.begun };
         self.begin_measuring(begun, to_run.parsing);
         self.check_allowed(statement)?;
-        self.note_activity(&statement.text);
+        let written = to_run.written.unwrap_or(statement.text.statement());
+        self.note_activity(written);
         let tag = match &statement.statement {
             Some(Statement::Dml(dml)) => self.run_query(to_run, dml, sink)?,
             Some(Statement::Utility(utility)) => {
@@ -118,7 +136,7 @@ impl Session {
         } else if let Some(engine) = self.open.as_mut().and_then(|open| open.engine.as_mut()) {
             engine.end_statement();
         }
-        self.log_if_slow(statement, self.taken(), &[]);
+        self.log_if_slow(statement, written, self.taken(), &[]);
         self.send_notices(sink)?;
         self.send_settings(sink)?;
         sink.complete(Some(&tag))
@@ -126,23 +144,68 @@ impl Session {
 
     fn run_query(&mut self, to_run: &ToRun<'_>, statement: &Dml, sink: &mut dyn Sink) -> SqlResult<String> {
         let now = self.begin_statement()?;
+        let caller = Caller { formats: &[], is_last: Some(true) };
         let planned = match &to_run.plan {
             SimplePlan::Kept(planned) if self.is_current(planned, now) => {
                 // What functions over names ask is as of now, too.
                 self.search_path()?;
                 planned.clone()
             }
-            SimplePlan::KeepFor(text) => {
+            SimplePlan::Shared(planned, constants) => {
+                if let Some(parameters) = self.parameters_of(planned, constants, now)? {
+                    return self.run_planned(Arc::new(planned.clone()), statement, parameters, caller, sink);
+                }
+                // The text as it is has the right error, or a newer plan.
+                return self.run_once(to_run.written.unwrap_or_default(), now, caller, sink);
+            }
+            SimplePlan::KeepFor(text, without) => {
                 let planned = self.plan(&to_run.statement.text, statement, &[], now)?;
-                self.keep_plan(text, &[], &to_run.statement, &planned);
+                match without {
+                    Some(without) => self.share_plan(without, &to_run.statement, &planned),
+                    None => self.keep_plan(text, &[], &to_run.statement, &planned),
+                }
                 planned
             }
             SimplePlan::Kept(_) | SimplePlan::Once => {
                 self.plan(&to_run.statement.text, statement, &[], now)?
             }
         };
-        let caller = Caller { formats: &[], is_last: Some(true) };
         self.run_planned(Arc::new(planned), statement, Vec::new(), caller, sink)
+    }
+
+    /// Constants as the parameters of a plan. `None`: the plan is outdated, or one of them is no value of its type.
+    fn parameters_of(
+        &mut self,
+        planned: &Planned,
+        constants: &[String],
+        now: Lsn,
+    ) -> SqlResult<Option<Vec<Datum>>> {
+        if !self.is_current(planned, now) {
+            return Ok(None);
+        }
+        // What functions over names ask is as of now, too.
+        self.search_path()?;
+        let settings = self.settings.values();
+        let value = |(constant, of): (&String, &Oid)| {
+            super::encode::decode_parameter(*of, 0, Some(constant.as_bytes()), &settings).ok()
+        };
+        Ok(constants.iter().zip(planned.parameters()).map(value).collect())
+    }
+
+    /// Runs a query by a plan of its own.
+    fn run_once(
+        &mut self,
+        text: &str,
+        now: Lsn,
+        caller: Caller<'_>,
+        sink: &mut dyn Sink,
+    ) -> SqlResult<String> {
+        let parsed = crate::parse::parse(text)?.pop();
+        let Some(Parsed { text, statement: Statement::Dml(dml) }) = parsed else {
+            return Err(SqlError::internal("a query that is none any more"));
+        };
+        let planned = self.plan(&text, &dml, &[], now)?;
+        self.run_planned(Arc::new(planned), &dml, Vec::new(), caller, sink)
     }
 
     /// Runs a query to its end; its tag.
@@ -266,9 +329,9 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn note_activity(&mut self, text: &Text) {
+    pub(super) fn note_activity(&mut self, text: &str) {
         let is_in_block = self.status() == TransactionStatus::InTransaction;
-        self.activity.begin_statement(text.statement(), is_in_block, (self.settings.values().clock)());
+        self.activity.begin_statement(text, is_in_block, (self.settings.values().clock)());
     }
 
     /// The client is waited for.

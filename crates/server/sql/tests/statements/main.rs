@@ -52,6 +52,7 @@ recorded! {
     changes,
     check_option,
     composites,
+    constants,
     cursors,
     definitions,
     domain_columns,

@@ -33,6 +33,77 @@ fn a_text_that_comes_again_is_neither_parsed_nor_planned_again() {
     assert_eq!(metric(&database, "seawall_sql_cached_plans_total"), 20);
 }
 
+/// What a text that differs from an earlier one in constants only costs: how many were parsed, and planned.
+fn costs(database: &TestDatabase, of: impl FnOnce()) -> (u64, u64) {
+    let now = || (parses(database), metric(database, "seawall_sql_plans_total"));
+    let before = now();
+    of();
+    (now().0 - before.0, now().1 - before.1)
+}
+
+#[test]
+fn texts_that_differ_in_constants_share_a_plan_that_finds_one_row() {
+    let database = TestDatabase::new();
+    let mut client = database.connect_as(1);
+    client.run("create table t (a int primary key, b int, c text); create index on t (b)");
+    client.run("insert into t values (0, 0, 'x')");
+    client.run("update t set b = b + 1, c = 'y' where a = 0");
+    client.run("select b, c from t where a = 0");
+    let mut other = database.connect_as(2);
+    let cost = costs(&database, || {
+        for number in 1..=20 {
+            let client = if number % 2 == 0 { &mut client } else { &mut other };
+            let added = client.run(&format!("insert into t values ({number}, -{number}, 'x{number}')"));
+            assert_eq!(added, ["-> INSERT 0 1"]);
+            let text = format!("update t set b = b + {number}, c = 'it''s {number}' where a = {number}");
+            assert_eq!(client.run(&text), ["-> UPDATE 1"]);
+            let found = client.run(&format!("select b, c from t where a = {number}"));
+            assert_eq!(found, ["[b|c]", &format!("0|it's {number}"), "-> SELECT 1"]);
+        }
+    });
+    assert_eq!(cost, (0, 0));
+    // A plan that statistics choose is made for each constant.
+    client.run("select a from t where b = 1");
+    let cost = costs(&database, || {
+        client.run("select a from t where b = 2");
+        client.run("select a from t where b = 3");
+    });
+    assert_eq!(cost, (2, 2));
+    // Who has no rights has no plan of somebody who has.
+    client.run("create role nobody; set role nobody");
+    assert_eq!(client.run("select b, c from t where a = 3"), ["ERROR 42501: permission denied for table t"]);
+    client.run("reset role");
+    // What others see is what the client has written, and constants are not in it.
+    let text = "select b, c from t where a = 7";
+    client.run(text);
+    let seen = other.run("select query from pg_stat_activity where pid = 1");
+    assert_eq!(seen[1], text);
+    let counted =
+        other.run("select calls from pg_stat_statements where query = 'select b, c from t where a = $1'");
+    assert_eq!(counted[1], "22");
+}
+
+#[test]
+fn a_shared_plan_does_not_outlive_what_it_depends_on() {
+    let database = TestDatabase::new();
+    let mut client = database.connect();
+    client.run("create table t (a int primary key, b int); insert into t values (1, 10), (2, 20)");
+    let read = |number: u32| format!("select * from t where a = {number}");
+    assert_eq!(client.run(&read(1)), ["[a|b]", "1|10", "-> SELECT 1"]);
+    client.run("alter table t add column c text default 'new'");
+    assert_eq!(client.run(&read(2)), ["[a|b|c]", "2|20|new", "-> SELECT 1"]);
+    client.run("create temporary table t (a int primary key, d int)");
+    assert_eq!(client.run(&read(1)), ["[a|d]", "-> SELECT 0"]);
+    client.run("drop table pg_temp.t");
+    assert_eq!(client.run(&read(1)), ["[a|b|c]", "1|10|new", "-> SELECT 1"]);
+    client.run("begin; alter table t drop column b");
+    assert_eq!(client.run(&read(2)), ["[a|c]", "2|new", "-> SELECT 1"]);
+    client.run("rollback");
+    assert_eq!(client.run(&read(2)), ["[a|b|c]", "2|20|new", "-> SELECT 1"]);
+    client.run("create schema other; create table other.t (a int primary key); set search_path = other");
+    assert_eq!(client.run(&read(2)), ["[a]", "-> SELECT 0"]);
+}
+
 #[test]
 fn a_kept_plan_does_not_outlive_what_it_depends_on() {
     let database = TestDatabase::new();
