@@ -101,17 +101,24 @@ struct SystemScan<'r> {
 }
 
 impl<'r> SystemScan<'r> {
-    fn of(relation: &'r Relation) -> Option<SystemScan<'r>> {
+    /// `needed`: what others need of it. What is computed beside its columns, and nobody needs, is left out.
+    fn of(relation: &'r Relation, needed: &Columns) -> Option<SystemScan<'r>> {
         match relation {
             Relation::System { relation, columns } => {
                 Some(SystemScan { relation: *relation, columns, conditions: Vec::new() })
             }
-            Relation::Filter { input, predicate } => match &**input {
-                Relation::System { relation, columns } => {
-                    Some(SystemScan { relation: *relation, columns, conditions: conjuncts(predicate) })
-                }
-                _ => None,
-            },
+            Relation::Filter { input, predicate } => {
+                let own = conjuncts(predicate);
+                let needed: Columns = needed.union(&used_by_all(own.iter().copied())).copied().collect();
+                let mut scan = SystemScan::of(input, &needed)?;
+                scan.conditions.extend(own);
+                Some(scan)
+            }
+            Relation::Compute { input, values }
+                if !values.iter().any(|(column, _)| needed.contains(column)) =>
+            {
+                SystemScan::of(input, needed)
+            }
             _ => None,
         }
     }
@@ -241,7 +248,8 @@ impl<'s> Planner<'s> {
         if is_lateral {
             return self.nested_loop(left_plan, right_plan, &conditions, &sides);
         }
-        if let Some(scan) = SystemScan::of(right).and_then(|scan| scan.finding(conditions.iter().copied()))
+        if let Some(scan) =
+            SystemScan::of(right, &sides.needed).and_then(|scan| scan.finding(conditions.iter().copied()))
             && left_plan.rows * SYSTEM_LOOKUP_COST < right_plan.cost
         {
             let right_plan =
@@ -460,7 +468,7 @@ impl<'s> Planner<'s> {
                     (best.cost, best.method) = (cost, Method::Lookup);
                 }
             }
-            let is_found = SystemScan::of(leaf.relation)
+            let is_found = SystemScan::of(leaf.relation, &cluster.needed)
                 .and_then(|scan| scan.finding(new.iter().map(|condition| condition.expression)))
                 .is_some();
             let cost = left.cost + left.rows * SYSTEM_LOOKUP_COST + rows * ROW_COST;
@@ -566,7 +574,8 @@ impl<'s> Planner<'s> {
         }
         if step.method == Method::Lookup && step.right.is_power_of_two() {
             let leaf = &cluster.leaves[step.right.trailing_zeros() as usize];
-            let scan = SystemScan::of(leaf.relation).and_then(|scan| scan.finding(new.iter().copied()));
+            let scan = SystemScan::of(leaf.relation, &cluster.needed)
+                .and_then(|scan| scan.finding(new.iter().copied()));
             if let Some(mut scan) = scan {
                 let own = cluster.conditions.iter().filter(|condition| condition.about == step.right);
                 scan.conditions.extend(own.map(|condition| condition.expression));

@@ -232,6 +232,14 @@ fn catalogs_are_joined_by_what_they_are_found_by() {
     let toast = "select c.relname, t.relname from pg_class c left join pg_class t on c.reltoastrelid = t.oid \
                  where c.oid = 'other'::regclass";
     assert_eq!(client.run(toast), ["[relname|relname]", "other|null", "-> SELECT 1"]);
+    let columns = "select c.relname, a.attname, a.tableoid::regclass from pg_class c join pg_attribute a on a.attrelid = c.oid \
+                   where c.oid = 'other'::regclass and a.attnum > 0";
+    assert_eq!(client.run(columns)[1], "other|a|pg_attribute");
+    for text in [indexes, toast] {
+        let plan = client.run(&format!("explain (costs off) {text}")).join("\n");
+        // No catalog is read to its end.
+        assert_eq!(plan.matches("Filter:").count(), plan.matches("System Scan").count(), "{plan}");
+    }
     let name = "select relname from pg_class where relname ~ '^(other)$' and pg_table_is_visible(oid)";
     assert_eq!(client.run(name), ["[relname]", "other", "-> SELECT 1"]);
     assert_eq!(client.run("select count(*) from pg_class where relname ~ '^(othe.)$'")[1], "1");
