@@ -64,6 +64,11 @@ fn a_standby_follows_serves_reads_and_takes_the_primarys_place() {
     assert_eq!(primary.sql("select slot_name, active from pg_replication_slots"), "second|t");
     assert_eq!(standby.sql("select status, slot_name from pg_stat_wal_receiver"), "streaming|second");
     assert_eq!(standby.sql("select pg_is_in_recovery(), pg_last_wal_replay_lsn() >= pg_lsn '0/1'"), "t|t");
+    let age = "select pg_last_xact_replay_timestamp() between now() - interval '1 hour' and now()";
+    assert_eq!(standby.sql(age), "t");
+    assert_eq!(primary.sql("select pg_last_xact_replay_timestamp() is null"), "t");
+    // Of its own, which writes nothing into the log.
+    standby.sql("checkpoint");
     assert_eq!(standby.sql("show transaction_read_only"), "on");
     refuses_writes(&standby);
 

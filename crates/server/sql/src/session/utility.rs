@@ -391,7 +391,12 @@ impl Session {
             Maintenance::Checkpoint => {
                 use crate::storage::engine_error::EngineResult;
                 self.require_checkpoint()?;
-                self.engine.checkpoint().map(|_| ()).sql()
+                // A standby has checkpoints of its own, which write nothing into the log.
+                let taken = match self.engine.standby() {
+                    Some(standby) => standby.checkpoint(),
+                    None => self.engine.checkpoint(),
+                };
+                taken.map(|_| ()).sql()
             }
             Maintenance::Cluster(None) => Ok(()),
             Maintenance::Cluster(Some(name)) => self.named_relation(name).map(|_| ()),

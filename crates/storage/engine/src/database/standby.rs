@@ -136,6 +136,7 @@ impl<'a> Standby<'a> {
             rows: counters.rows(),
             bytes: counters.bytes(),
             busy: counters.busy(),
+            last_end_micros: counters.last_end_micros(),
             paused: control.is_paused(),
             delay: control.delay(),
             last_error: engine.counters.last_apply_error.lock().clone(),

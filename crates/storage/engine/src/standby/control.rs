@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_sync::WaitWord;
-use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use seawall_sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{LogRecord, Record};
 
@@ -44,6 +44,8 @@ pub struct StandbyStatistics {
     pub bytes: u64,
     /// Time spent on that. With the counts above: how fast this server applies when it has something to apply.
     pub busy: Duration,
+    /// When the last transaction ended that was applied since open, by the clock of the server that wrote it: microseconds since 1970.
+    pub last_end_micros: Option<i64>,
     /// Applying rests until it is resumed.
     pub paused: bool,
     /// How old a commit is at least when it is applied.
@@ -75,6 +77,8 @@ pub(crate) struct ApplyCounters {
     rows: AtomicU64,
     bytes: AtomicU64,
     busy_micros: AtomicU64,
+    /// 0: none.
+    last_end_micros: AtomicI64,
 }
 
 impl ApplyControl {
@@ -132,6 +136,9 @@ impl ApplyCounters {
             | Record::BulkLoad(_) => &self.others,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        if let Some(micros) = end_micros(record) {
+            self.last_end_micros.store(micros, Ordering::Relaxed);
+        }
     }
 
     /// A step has applied so many rows from so many bytes of log.
@@ -161,30 +168,36 @@ impl ApplyCounters {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn last_end_micros(&self) -> Option<i64> {
+        Some(self.last_end_micros.load(Ordering::Relaxed)).filter(|micros| *micros != 0)
+    }
+
     pub(crate) fn busy(&self) -> Duration {
         Duration::from_micros(self.busy_micros.load(Ordering::Relaxed))
     }
 }
 
+/// When a transaction ended, by its record of that.
+fn end_micros(record: &Record<'_>) -> Option<i64> {
+    match record {
+        Record::Commit(commit) => Some(commit.time_micros),
+        Record::CommitPrepared(decision) | Record::RollbackPrepared(decision) => {
+            Some(decision.commit.time_micros)
+        }
+        Record::Prepare(_)
+        | Record::Checkpoint(_)
+        | Record::TimelineSwitch(_)
+        | Record::RestorePoint(_)
+        | Record::NoOp
+        | Record::PageImages(_)
+        | Record::BulkLoad(_) => None,
+    }
+}
+
 /// How long a record has to wait that is to be applied `delay` after its commit; `None` if it is due, or says no time.
 pub(crate) fn time_left(found: &LogRecord<'_>, delay: Duration, now_micros: i64) -> Option<Duration> {
-    let committed_micros = match found.decode() {
-        Ok(Record::Commit(commit)) => commit.time_micros,
-        Ok(Record::CommitPrepared(decision) | Record::RollbackPrepared(decision)) => {
-            decision.commit.time_micros
-        }
-        Ok(
-            Record::Prepare(_)
-            | Record::Checkpoint(_)
-            | Record::TimelineSwitch(_)
-            | Record::RestorePoint(_)
-            | Record::NoOp
-            | Record::PageImages(_)
-            | Record::BulkLoad(_),
-        ) => return None,
-        // For the one who applies to report.
-        Err(_) => return None,
-    };
+    // What does not decode is for the one who applies to report.
+    let committed_micros = found.decode().ok().and_then(|record| end_micros(&record))?;
     let due_micros = committed_micros.saturating_add_unsigned(u64::try_from(delay.as_micros()).ok()?);
     let left = u64::try_from(due_micros.saturating_sub(now_micros)).ok().filter(|left| *left > 0)?;
     // A clock that jumps makes nothing wait for longer than it was to.

@@ -8,7 +8,7 @@ use seawall_values::functions::Call;
 use seawall_values::{Datum, Oid, Record, SqlError, SqlResult, SqlState, oid};
 
 use super::super::live::database::UTF8;
-use super::super::live::{array, name};
+use super::super::live::{array, moment_since_1970, name};
 use super::super::names::{namespace_name, role_name, unknown_role};
 use super::super::source::{EngineTotals, Source};
 use super::{Table, boolean, integer, nothing, object, text};
@@ -39,6 +39,12 @@ pub(super) const TABLE: Table = &[
     ("pg_current_wal_flush_lsn", |source, _| written(source, |totals| totals.durable_end)),
     ("pg_last_wal_receive_lsn", |source, _| followed(source, |database| database.log().flushed())),
     ("pg_last_wal_replay_lsn", |source, _| followed(source, |database| database.snapshot().lsn())),
+    ("pg_last_xact_replay_timestamp", |source, _| {
+        let replication = source.replication();
+        let standby = replication.as_ref().and_then(|replication| replication.database().standby());
+        let ended = standby.and_then(|standby| standby.statistics().ok()?.last_end_micros);
+        Ok(ended.map_or(Datum::Null, moment_since_1970))
+    }),
     ("pg_promote", promote),
     ("pg_wal_replay_pause", |source, _| {
         let paused =

@@ -6,20 +6,13 @@ use seawall_values::{Datum, Interval, SqlError, SqlResult, SqlState};
 
 use super::super::names::{Names, role_number};
 use super::super::source::Source;
-use super::{Live, Rows, Table, name};
+use super::{Live, Rows, Table, moment_since_1970, name};
 
 pub(super) const TABLE: Table = &[
     ("pg_stat_replication", Live::Once(pg_stat_replication)),
     ("pg_stat_wal_receiver", Live::Once(pg_stat_wal_receiver)),
     ("pg_replication_slots", Live::Once(pg_replication_slots)),
 ];
-
-/// Microseconds from 1970 to 2000.
-const EPOCH: i64 = 946_684_800_000_000;
-
-fn moment(micros: i64) -> Datum {
-    Datum::TimestampTz(micros.saturating_sub(EPOCH))
-}
 
 fn interval(micros: i64) -> Datum {
     Datum::Interval(Interval { months: 0, days: 0, micros })
@@ -58,7 +51,7 @@ fn of_sender(sender: SenderStatus, user: Datum, (priority, state): (usize, SyncS
         address,
         Datum::Null,
         port,
-        moment(sender.began_micros),
+        moment_since_1970(sender.began_micros),
         Datum::Null,
         Datum::text(if sender.is_streaming { "streaming" } else { "catchup" }),
         position(sender.sent),
@@ -70,7 +63,7 @@ fn of_sender(sender: SenderStatus, user: Datum, (priority, state): (usize, SyncS
         optional(sender.lag.replay_micros, interval),
         Datum::Int4(i32::try_from(priority).unwrap_or(i32::MAX)),
         Datum::text(state.name()),
-        optional(sender.reply_micros, moment),
+        optional(sender.reply_micros, moment_since_1970),
     ]
 }
 
@@ -91,10 +84,10 @@ fn of_receiver(receiver: ReceiverStatus) -> Vec<Datum> {
         position(receiver.progress.written),
         position(receiver.progress.flushed),
         timeline(receiver.timeline),
-        optional(receiver.message_micros, |(sent, _)| moment(sent)),
-        optional(receiver.message_micros, |(_, received)| moment(received)),
+        optional(receiver.message_micros, |(sent, _)| moment_since_1970(sent)),
+        optional(receiver.message_micros, |(_, received)| moment_since_1970(received)),
         position(receiver.upstream_end),
-        optional(receiver.end_micros, moment),
+        optional(receiver.end_micros, moment_since_1970),
         optional(receiver.slot, Datum::text),
         Datum::text(receiver.address.0),
         Datum::Int4(i32::from(receiver.address.1)),

@@ -9,7 +9,7 @@ use seawall_values::{Datum, SqlResult};
 use super::super::names::Names;
 use super::super::numbers::READ_ALL_STATISTICS;
 use super::super::source::Source;
-use super::{Live, Rows, Table, count, text_or_null};
+use super::{Live, Rows, Table, count, moment_since_1970, text_or_null};
 use crate::schema::Definition;
 use crate::storage::engine_error::EngineResult;
 
@@ -25,13 +25,6 @@ pub(super) const TABLE: Table = &[
     ),
     ("archives", Live::Once(archives)),
 ];
-
-/// Microseconds from 1970-01-01 to 2000-01-01 UTC.
-const EPOCH: i64 = 946_684_800_000_000;
-
-fn moment(micros_since_1970: i64) -> Datum {
-    Datum::TimestampTz(micros_since_1970.saturating_sub(EPOCH))
-}
 
 fn lsn(lsn: Lsn) -> Datum {
     Datum::Unsigned8(lsn.get())
@@ -53,7 +46,7 @@ fn in_doubt(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlResu
         vec![
             Datum::text(held.gid),
             Datum::text(held.owner),
-            moment(held.prepared_micros),
+            moment_since_1970(held.prepared_micros),
             seconds(held.age),
             lsn(held.lsn),
             count(held.rows),
@@ -73,7 +66,7 @@ fn checkpoints(source: &mut dyn Source, _names: &Names, rows: &mut Rows) -> SqlR
 fn checkpoint(done: &CheckpointStatistics) -> Vec<Datum> {
     let times = &done.durations;
     vec![
-        moment(done.started_micros),
+        moment_since_1970(done.started_micros),
         Datum::text(done.trigger.name()),
         lsn(done.redo_point),
         count(done.rows),
@@ -131,7 +124,7 @@ fn hold(hold: &HoldInfo, end: Lsn) -> Vec<Datum> {
         lsn(hold.position),
         count(held),
         hold.options.limit_bytes.map_or(Datum::Null, count),
-        moment(hold.created_micros),
+        moment_since_1970(hold.created_micros),
         Datum::Bool(is_lost),
     ]
 }
@@ -194,7 +187,7 @@ fn archives(source: &mut dyn Source, names: &Names, rows: &mut Rows) -> SqlResul
             count(archive.uploads),
             count(archive.segments),
             count(archive.bytes),
-            archive.last_success_micros.map_or(Datum::Null, moment),
+            archive.last_success_micros.map_or(Datum::Null, moment_since_1970),
             count(archive.failures),
             text_or_null(failing),
             count(archive.gaps),

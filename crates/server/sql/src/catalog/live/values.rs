@@ -49,6 +49,14 @@ pub(in super::super) fn moment(micros: Option<i64>) -> Datum {
     micros.map_or(Datum::Null, Datum::TimestampTz)
 }
 
+/// Microseconds from 1970 to 2000.
+const EPOCH: i64 = 946_684_800_000_000;
+
+/// A moment that is told in microseconds since 1970.
+pub(in super::super) fn moment_since_1970(micros: i64) -> Datum {
+    Datum::TimestampTz(micros.saturating_sub(EPOCH))
+}
+
 /// A count that is kept as `u64`.
 pub(in super::super) fn count(number: u64) -> Datum {
     Datum::Int8(i64::try_from(number).unwrap_or(i64::MAX))
