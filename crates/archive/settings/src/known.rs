@@ -144,6 +144,7 @@ pub const KNOWN: &[Known] = &[
     setting("server.max_slot_wal_keep_size", Text, Means("no limit"), "bytes of log that the slot of a standby may keep, such as `64GiB`; `0` or `-1`: any number"),
     setting("server.wal_keep_size", Bytes, Means("none"), "bytes of the newest log that are kept, whoever needs them"),
     setting("server.archive", Repositories, Means("none"), "repositories that the log goes into; several: a list"),
+    setting("server.recovery_min_apply_delay", Time, Value("0s"), "how old a commit is at least when a standby applies it"),
 ];
 
 /// The section of the file that has what stores read.

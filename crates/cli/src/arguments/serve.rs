@@ -105,6 +105,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "BYTES")]
     wal_keep_size: Option<String>,
     /// Put the log into this repository; may be given several times.
+    /// Of a standby: apply a commit only when it is so old. Default 0s.
+    #[arg(long, value_name = "TIME")]
+    recovery_min_apply_delay: Option<String>,
     #[arg(long, value_name = "URL")]
     archive: Vec<String>,
 }
@@ -143,6 +146,7 @@ impl Serve {
             ("server.alone_after", &self.alone_after),
             ("server.max_slot_wal_keep_size", &self.max_slot_wal_keep_size),
             ("server.wal_keep_size", &self.wal_keep_size),
+            ("server.recovery_min_apply_delay", &self.recovery_min_apply_delay),
         ];
         let of_single = single.into_iter().filter_map(|(path, text)| Some((path, text.clone()?)));
         of_lists.chain(of_single).collect()

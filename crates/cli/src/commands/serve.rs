@@ -93,6 +93,7 @@ fn serve_once(
         ..options(shared, OpenMode::CreateIfMissing)
     };
     options.log.keep_bytes = slots::kept(&shared.settings);
+    options.apply_delay = configuration.database.apply_delay;
     let server = Server::start(&configuration)?;
     let served_at = ServedAt { port: server.port(), http: server.http_address() };
     let (opened, following, analyzing) = (Arc::default(), Arc::default(), Arc::default());
@@ -283,6 +284,7 @@ fn database_settings(settings: &Settings) -> Result<DatabaseSettings, Failure> {
     let scale_factor = scale_factor.filter(|share| (0.0..=100.0).contains(share));
     Ok(DatabaseSettings {
         statement_memory_total: usize::try_from(memory).unwrap_or(usize::MAX),
+        apply_delay: settings.time("server.recovery_min_apply_delay").unwrap_or_default(),
         automatic_analyze: AutomaticAnalyze {
             is_on: settings.text("server.autovacuum") == Some("on"),
             pause,

@@ -33,7 +33,7 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::fro
 const STATUS_INTERVAL: Duration = Duration::from_secs(10);
 /// An upstream that is silent for so long is given up: it says that it lives every ten seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// The wait for messages, while everything that came is applied, and while it is not: its end is acknowledged then.
+/// The wait for messages, while everything that came is applied, and while it is not, at first: its end is acknowledged then.
 const WAIT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(2));
 /// What was synced is applied soon, mostly: a thread that has nothing to receive waits so long to acknowledge that, too.
 const APPLY_WAIT: Duration = Duration::from_millis(1);
@@ -261,6 +261,7 @@ impl Shared {
             batch: Batch::default(),
             position: from,
             told: None,
+            idle: WAIT.1,
             upstream_end: from,
         };
         stream.run(&mut attempt.has_received)
@@ -434,6 +435,8 @@ struct Stream<'s> {
     position: Lsn,
     /// What the upstream was told last, and when.
     told: Option<(Progress, i64)>,
+    /// How long to wait for what came to be applied: longer each time that nothing was. A standby may be paused, or kept behind for hours.
+    idle: Duration,
     upstream_end: Lsn,
 }
 
@@ -447,13 +450,16 @@ impl Stream<'_> {
             match self.client.streamed(limit)? {
                 Streamed::Message(message) => {
                     *has_received = true;
+                    self.idle = WAIT.1;
                     heard = (self.shared.now_micros)();
                     self.take(&message, heard)?;
                 }
                 Streamed::Nothing => {
                     self.sync()?;
                     self.tell(false)?;
+                    let told = self.told;
                     self.tell_applied()?;
+                    self.idle = if self.told == told { (self.idle * 2).min(WAIT.0) } else { WAIT.1 };
                     let silent = (self.shared.now_micros)().saturating_sub(heard);
                     if silent > i64::try_from(SILENCE_MAX.as_micros()).unwrap_or(i64::MAX) {
                         return Err(FollowError::Silent(SILENCE_MAX));
@@ -474,7 +480,7 @@ impl Stream<'_> {
             return if self.batch.is_on_the_way(self.position) { BATCH_WAIT } else { Duration::ZERO };
         }
         let has_all = self.told.is_some_and(|(progress, _)| progress.applied >= progress.flushed);
-        if has_all { WAIT.0 } else { WAIT.1 }
+        if has_all { WAIT.0 } else { self.idle }
     }
 
     fn take(&mut self, message: &[u8], now: i64) -> Result<(), FollowError> {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -37,11 +38,17 @@ pub struct DatabaseSettings {
     pub statement_memory_total: usize,
     /// When tables are analyzed automatically.
     pub automatic_analyze: AutomaticAnalyze,
+    /// How old a commit is at least when a standby applies it.
+    pub apply_delay: Duration,
 }
 
 impl Default for DatabaseSettings {
     fn default() -> DatabaseSettings {
-        DatabaseSettings { statement_memory_total: 1 << 30, automatic_analyze: AutomaticAnalyze::default() }
+        DatabaseSettings {
+            statement_memory_total: 1 << 30,
+            automatic_analyze: AutomaticAnalyze::default(),
+            apply_delay: Duration::ZERO,
+        }
     }
 }
 
@@ -251,6 +258,9 @@ impl SqlDatabase {
     pub fn configure(&self, settings: &DatabaseSettings) {
         self.memory.set_limit(settings.statement_memory_total);
         *self.automatic_analyze.lock() = settings.automatic_analyze.clone();
+        if let Some(standby) = self.engine.standby() {
+            standby.set_apply_delay(settings.apply_delay);
+        }
     }
 
     /// What is counted of statements, as OpenMetrics text: families without the end of a text.
