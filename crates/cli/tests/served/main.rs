@@ -22,6 +22,7 @@ mod process;
 #[allow(dead_code, reason = "the tests of clients use all of it")]
 mod program;
 mod quorum;
+mod reading_own_writes;
 mod reference;
 mod standby_cases;
 mod standbys;

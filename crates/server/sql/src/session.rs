@@ -268,6 +268,8 @@ pub struct Session {
     advisory: advisory::HeldAdvisoryLocks,
     on_commit: define::on_commit::OnCommitTables,
     cancel: CancelHandle,
+    /// Where the record of its last commit that wrote something ends.
+    last_commit: Option<Lsn>,
     measured: measure::Measured,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_values::system::{CastContext, FunctionKind, FunctionRow, OperatorRow, PG_CATALOG, system};
+use seawall_values::system::{CastContext, FunctionKind, FunctionRow, OperatorRow, SEAWALL, system};
 use seawall_values::{
     Datum, Oid, SqlError, SqlResult, SqlState, TypeReference, functions, oid, set_returning,
 };
@@ -45,6 +45,7 @@ impl FunctionName {
     fn functions(&self) -> &'static [FunctionRow] {
         match self.schema.as_deref() {
             Some("information_schema") => system().functions_in(catalog::information_schema(), &self.name),
+            Some("seawall") => system().functions_in(SEAWALL, &self.name),
             None | Some("pg_catalog") => system().functions_named(&self.name),
             Some(_) => &[],
         }
@@ -58,6 +59,10 @@ impl std::fmt::Display for FunctionName {
             None => formatter.write_str(&self.name),
         }
     }
+}
+
+fn is_of_system(schema: &str) -> bool {
+    matches!(schema, "pg_catalog" | "information_schema" | "seawall")
 }
 
 /// One way to call a function.
@@ -80,8 +85,7 @@ impl Binder<'_> {
         position: Option<u32>,
     ) -> SqlResult<FunctionOrCast> {
         if let Some(schema) = &name.schema
-            && schema != "pg_catalog"
-            && schema != "information_schema"
+            && !is_of_system(schema)
         {
             // That of an unknown schema is another error.
             self.definitions.relation(Some(schema), "")?;
@@ -131,7 +135,7 @@ impl Binder<'_> {
         if chosen.own.is_some() {
             return Ok(FunctionOrCast::Function(Box::new(chosen)));
         }
-        if chosen.function.namespace != PG_CATALOG {
+        if chosen.function.namespace == catalog::information_schema() {
             // PostgreSQL writes these in SQL: they have names of their own.
             let source = format!("{}/{}", chosen.function.name, chosen.function.arguments.len());
             Arc::make_mut(&mut chosen.function).source = source;
@@ -144,7 +148,6 @@ impl Binder<'_> {
 
     /// The functions of users that may be meant; none, if one of the system has just these arguments: that comes before them.
     fn functions_beside(&mut self, name: &FunctionName, sources: &[Oid]) -> SqlResult<Vec<Arc<Function>>> {
-        let is_of_system = |schema: &str| matches!(schema, "pg_catalog" | "information_schema");
         let is_exact = |function: &FunctionRow| function.variadic == 0 && function.arguments == sources;
         if name.schema.as_deref().is_some_and(is_of_system) || name.functions().iter().any(is_exact) {
             return Ok(Vec::new());
@@ -556,6 +559,7 @@ fn default_argument(function: &FunctionRow, parameter: usize) -> Option<Expressi
         ("pg_terminate_backend", ..) => Datum::Int8(0),
         ("pg_stat_statements_reset", _, oid::OID) => Datum::Oid(0),
         ("pg_stat_statements_reset", ..) => Datum::Int8(0),
+        ("wait_for_lsn", Some("timeout_ms"), _) => Datum::Int8(0),
         ("pg_promote", Some("wait"), _) => Datum::Bool(true),
         ("pg_promote", ..) => Datum::Int4(60),
         _ => return None,

@@ -155,6 +155,7 @@ impl SqlDatabase {
             activity,
             advisory: HeldAdvisoryLocks::new(locks),
             cancel,
+            last_commit: None,
             measured: super::measure::Measured::default(),
             login,
             database: Arc::clone(self),

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_engine::{CancelToken, LockWait, Transaction};
+use seawall_engine::{CancelToken, Database, Error, LockWait, Transaction};
 use seawall_io::{Clock, SystemClock};
+use seawall_types::Lsn;
 use seawall_values::functions::Call;
 use seawall_values::set_returning::Rows;
 use seawall_values::system::FunctionRow;
@@ -22,6 +23,7 @@ use crate::schema::sequence::{SequencePosition, SequenceSession};
 use crate::schema::store::StoreSource;
 use crate::schema::{Definition, Sequence};
 use crate::storage::SessionCalls;
+use crate::storage::engine_error::EngineResult;
 
 /// A function over the session.
 type Implementation =
@@ -59,6 +61,10 @@ const TABLE: &[(&str, Implementation)] = &[
         shown => shown.map(|value| Datum::text(&value)),
     }),
     ("pg_sleep", sleep),
+    ("seawall_wait_for_lsn", wait_for_lsn),
+    ("seawall_last_commit_lsn", |calls, _, _, _| {
+        Ok(calls.last_commit.map_or(Datum::Null, |lsn| Datum::Unsigned8(lsn.get())))
+    }),
     ("pg_notify", |calls, _, _, call| {
         let payload = match call.arguments.get(1) {
             Some(Datum::Text(payload)) => payload.to_string(),
@@ -122,6 +128,10 @@ pub(crate) fn is_session_function(source: &str) -> bool {
 /// What functions of the session use.
 pub(crate) struct Calls<'a> {
     pub(crate) database: &'a SqlDatabase,
+    /// The engine's session.
+    pub(crate) engine: &'a Database,
+    /// Of this session.
+    pub(crate) last_commit: Option<Lsn>,
     pub(crate) settings: &'a mut SessionSettings,
     pub(crate) asker: &'a Asker,
     /// Whether the transaction may write to nothing but what is temporary.
@@ -347,6 +357,46 @@ fn sleep(
     let slept = sleep_until(SystemClock.monotonic().saturating_add(wanted), calls.cancel);
     calls.activity.set_wait(None);
     slept.map(|()| Datum::text(""))
+}
+
+/// `seawall.wait_for_lsn`: whether readers see everything before a position, within the time.
+fn wait_for_lsn(
+    calls: &mut Calls<'_>,
+    _transaction: &mut Transaction,
+    _sequences: &mut SequenceSession,
+    call: &Call<'_>,
+) -> SqlResult<Datum> {
+    let (Some(Datum::Unsigned8(lsn)), Some(Datum::Int8(milliseconds))) =
+        (call.arguments.first(), call.arguments.get(1))
+    else {
+        return Err(unexpected("a position and a time"));
+    };
+    let lsn = Lsn::new(*lsn);
+    let limit = match u64::try_from(*milliseconds) {
+        Ok(0) => Duration::MAX,
+        Ok(milliseconds) => Duration::from_millis(milliseconds),
+        Err(_) => {
+            let message = format!("timeout_ms is {milliseconds}, and a time is not negative");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+    };
+    if let Some(standby) = calls.engine.standby() {
+        calls.activity.set_wait(Some(("IPC", "WaitForWalReplay")));
+        let waited = standby.wait_applied(lsn, limit);
+        calls.activity.set_wait(None);
+        match waited {
+            Ok(()) => return Ok(Datum::Bool(true)),
+            Err(Error::NotApplied { .. }) => return Ok(Datum::Bool(false)),
+            // It was promoted meanwhile.
+            Err(_) if calls.engine.standby().is_none() => {}
+            Err(error) => return Err(error).sql(),
+        }
+    }
+    // Nothing comes to a primary: what it lacks is in no log that it will have.
+    match calls.engine.snapshot().lsn() >= lsn {
+        true => Ok(Datum::Bool(true)),
+        false => Err(super::not_in_recovery()),
+    }
 }
 
 fn sleep_until(end: Duration, cancel: &CancelToken) -> SqlResult<()> {

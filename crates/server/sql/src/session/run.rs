@@ -250,6 +250,8 @@ impl Session {
         let (statements, portals) = (&self.statements, &self.portals);
         let mut calls = Calls {
             database: &self.database,
+            engine: &self.engine,
+            last_commit: self.last_commit,
             settings: &mut self.settings,
             asker: &self.asker,
             is_read_only: open.is_read_only,

@@ -80,14 +80,14 @@ fn in_order(
     mut transaction: Transaction,
     isolation: IsolationLevel,
     end: impl FnOnce(Transaction) -> Result<Lsn, Error>,
-) -> SqlResult<()> {
+) -> SqlResult<Lsn> {
     if isolation != IsolationLevel::Serializable {
-        return end(transaction).map(drop).sql();
+        return end(transaction).sql();
     }
     transaction.set_lock_wait(LockWait::NoWait);
     match end(transaction) {
         Err(Error::Locked { .. }) => Err(not_serializable()),
-        ended => ended.map(drop).sql(),
+        ended => ended.sql(),
     }
 }
 
@@ -281,7 +281,10 @@ impl Session {
                 if may_wait {
                     self.activity.set_wait(None);
                 }
-                committed?;
+                let stamp = committed?;
+                if has_written {
+                    self.last_commit = Some(stamp);
+                }
             }
             self.on_commit.forget(&gone);
             Ok(())
@@ -472,7 +475,7 @@ impl Session {
             Some(mut transaction) => {
                 transaction.set_durability(self.settings.synchronous_commit().of_two_phase());
                 transaction.set_owner(&self.user).sql().and_then(|()| {
-                    in_order(transaction, open.isolation, |transaction| transaction.prepare(gid))
+                    in_order(transaction, open.isolation, |transaction| transaction.prepare(gid)).map(drop)
                 })
             }
             None => Ok(()),
@@ -529,7 +532,7 @@ impl Session {
         let database = Arc::clone(&self.database);
         let _changing = (!changes_nothing_else).then(|| database.store.begin_change());
         // Where the wait for standbys was ended, its changes are visible later.
-        let decided = two_phase.commit(gid).map(|_| ());
+        let decided = two_phase.commit(gid).map(|stamp| self.last_commit = Some(stamp));
         if !changes_nothing_else {
             // Definitions and privileges that it may have changed: plans and rights are looked up again.
             self.database.store.note_change_now();

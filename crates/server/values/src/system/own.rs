@@ -1,5 +1,5 @@
-//! What Seawall adds to the catalogs of PostgreSQL: schema `seawall` with its views, the views of `pg_stat_statements`, and the function
-//! that clears them.
+//! What Seawall adds to the catalogs of PostgreSQL: schema `seawall` with its views and functions, the views of `pg_stat_statements`, and
+//! the function that clears them.
 //!
 //! A row of a relation or a column is made from a row of the file that is alike: another view, another column of the same type. Numbers
 //! are between the last one of PostgreSQL's and the first one that is given to users' objects, so rows stay in the order of their numbers.
@@ -18,6 +18,8 @@ const VIEW_LIKE: &str = "pg_stat_wal";
 /// A function of PostgreSQL that only superusers may call: the row of `pg_proc` is made like it.
 const FUNCTION_LIKE: &str = "pg_stat_reset_single_table_counters";
 const RESET_FUNCTION: Oid = 15_900;
+const WAIT_FUNCTION: Oid = 15_901;
+const LAST_COMMIT_FUNCTION: Oid = 15_902;
 
 /// A view: its schema, its name, its columns with their types.
 struct View {
@@ -188,7 +190,9 @@ pub(super) fn add_to(blocks: &mut [Block]) {
     extend(blocks, "pg_attribute", |block| {
         numbered_views().flat_map(|view| attributes(block, view)).collect()
     });
-    extend(blocks, "pg_proc", |block| vec![reset_function(block)]);
+    extend(blocks, "pg_proc", |block| {
+        vec![reset_function(block), wait_function(block), last_commit_function(block)]
+    });
 }
 
 fn numbered_views() -> impl Iterator<Item = (Oid, &'static View)> {
@@ -257,6 +261,42 @@ fn reset_function(block: &Block) -> String {
     )
 }
 
+/// `seawall.wait_for_lsn(lsn, timeout_ms)`; 0, as by default: without a limit.
+fn wait_function(block: &Block) -> String {
+    let row = block.line_where("proname", "pg_sleep");
+    changed(
+        block,
+        row,
+        &[
+            ("oid", &WAIT_FUNCTION.to_string()),
+            ("proname", "wait_for_lsn"),
+            ("pronamespace", &SEAWALL.to_string()),
+            ("pronargs", "2"),
+            ("pronargdefaults", "1"),
+            ("prorettype", &oid::BOOL.to_string()),
+            ("proargtypes", "3220 20"),
+            ("proargnames", "{lsn,timeout_ms}"),
+            ("prosrc", "seawall_wait_for_lsn"),
+            ("_defaults", "{0}"),
+        ],
+    )
+}
+
+/// `seawall.last_commit_lsn()`.
+fn last_commit_function(block: &Block) -> String {
+    let row = block.line_where("proname", "pg_current_wal_lsn");
+    changed(
+        block,
+        row,
+        &[
+            ("oid", &LAST_COMMIT_FUNCTION.to_string()),
+            ("proname", "last_commit_lsn"),
+            ("pronamespace", &SEAWALL.to_string()),
+            ("prosrc", "seawall_last_commit_lsn"),
+        ],
+    )
+}
+
 /// A line with other values in some columns.
 fn changed(block: &Block, line: &str, values: &[(&str, &str)]) -> String {
     let mut fields: Vec<&str> = line.split('\t').collect();
@@ -285,9 +325,12 @@ mod tests {
     }
 
     #[test]
-    fn the_function_has_defaults() {
+    fn functions_have_arguments_and_defaults() {
         let [reset] = system().functions_named("pg_stat_statements_reset") else { panic!("one function") };
         assert_eq!((reset.oid, reset.defaults, reset.arguments.len()), (RESET_FUNCTION, 3, 3));
         assert_eq!(reset.result, oid::VOID);
+        let [wait] = system().functions_in(SEAWALL, "wait_for_lsn") else { panic!("one function") };
+        assert_eq!((wait.oid, wait.defaults, wait.result), (WAIT_FUNCTION, 1, oid::BOOL));
+        assert_eq!(wait.arguments, [oid::PG_LSN, oid::INT8]);
     }
 }
