@@ -35,6 +35,7 @@ mod progress;
 mod reach;
 mod removal_mark;
 mod repository_archive;
+mod repository_log;
 mod required_object;
 mod reservation;
 mod restore;
@@ -42,6 +43,7 @@ mod resume;
 mod retention;
 mod run;
 mod scheduler;
+mod standby_copy;
 mod stored_log;
 pub mod timelines;
 mod upload;
@@ -60,6 +62,7 @@ pub use options::{BackupOptions, BackupStart};
 pub use progress::Progress;
 pub use removal_mark::put_unless_given_up;
 pub use repository_archive::RepositoryArchive;
+pub use repository_log::RepositoryLog;
 pub use required_object::RequiredObject;
 pub use restore::{RestoreProgress, RestoreReport, RestoreRequest, restore};
 pub use retention::{
@@ -68,6 +71,7 @@ pub use retention::{
 };
 pub use run::check_backup_run;
 pub use scheduler::{BackupScheduler, SchedulerOptions, SchedulerReport, back_up_behind_gap};
+pub use standby_copy::{StandbyCopy, copy_for_standby};
 pub use stored_log::OnItsWay;
 pub use timelines::PassedOver;
 pub use verify::{

@@ -159,14 +159,8 @@ pub fn restore(
     let left = check_restore_directory(&*environment.disk)?;
     let started = environment.clock.monotonic();
     let database = which_database(repository, request.database)?;
-    let found = backups(repository, database)?;
     let system = System::Seawall(database);
-    let of_backups = found.complete.iter().map(|backup| backup.manifest.base.timeline);
-    let stored = Stored {
-        timelines: Timelines::load(repository, system, of_backups)?,
-        backups: found.complete,
-        has_damaged: !found.damaged.is_empty(),
-    };
+    let stored = Stored::load(repository, database)?;
     // A time that the log does not reach is refused, with the other timelines.
     let Followed { history, passed_over, archived_later: _ } = stored.follow(repository, system, request)?;
     let timeline = history.timeline;
@@ -229,7 +223,10 @@ pub fn restore(
     })
 }
 
-fn which_database(repository: &Repository, given: Option<DatabaseId>) -> Result<DatabaseId, BackupError> {
+pub(crate) fn which_database(
+    repository: &Repository,
+    given: Option<DatabaseId>,
+) -> Result<DatabaseId, BackupError> {
     let found = databases(repository)?;
     let refuse = |problem: String| Err(BackupError::WhichDatabase { problem });
     let list = || found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -245,16 +242,26 @@ fn which_database(repository: &Repository, given: Option<DatabaseId>) -> Result<
 }
 
 /// What the repository has of the database.
-struct Stored {
-    timelines: Timelines,
-    backups: Vec<StoredBackup>,
+pub(crate) struct Stored {
+    pub(crate) timelines: Timelines,
+    pub(crate) backups: Vec<StoredBackup>,
     /// There are some whose manifest cannot be read.
     has_damaged: bool,
 }
 
 impl Stored {
+    pub(crate) fn load(repository: &Repository, database: DatabaseId) -> Result<Stored, BackupError> {
+        let found = backups(repository, database)?;
+        let of_backups = found.complete.iter().map(|backup| backup.manifest.base.timeline);
+        Ok(Stored {
+            timelines: Timelines::load(repository, System::Seawall(database), of_backups)?,
+            backups: found.complete,
+            has_damaged: !found.damaged.is_empty(),
+        })
+    }
+
     /// The timeline to follow: the one that was asked for, or that of production.
-    fn follow(
+    pub(crate) fn follow(
         &self,
         repository: &Repository,
         system: System,
@@ -501,7 +508,7 @@ impl Plan<'_> {
         );
         let bytes = AtomicU64::new(0);
         let fetch = |backup: &ChainMember, number| {
-            let run = self.fetch_run(backup, number)?;
+            let run = fetch_run(self.repository, backup, number)?;
             bytes.fetch_add(run.bytes(), Ordering::Relaxed);
             Ok(run)
         };
@@ -565,24 +572,28 @@ impl Plan<'_> {
             false => Ok(Reserved { number: reservations.free()?, problem: None }),
         }
     }
+}
 
-    fn fetch_run(&self, backup: &ChainMember, number: u32) -> Result<RunReader, BackupError> {
-        let object = object_names::run(&backup.id, number);
-        let index = usize::try_from(number).expect("32 bits");
-        let expected = backup.runs[index];
-        let mut content = Vec::new();
-        let system = System::Seawall(backup.base.database);
-        self.repository.fetch_object(system, &object, &mut content)?;
-        let mut checksum = Crc64::new();
-        checksum.update(&content);
-        if (content.len() as u64, checksum.finish()) != (expected.bytes, expected.checksum) {
-            return Err(BackupError::damaged(&object, "it is not what the manifest says"));
-        }
-        let run =
-            RunReader::open(content, number).map_err(|problem| BackupError::damaged(&object, problem))?;
-        if run.rows_left() != expected.rows {
-            return Err(BackupError::damaged(&object, "it has not the rows that the manifest says"));
-        }
-        Ok(run)
+/// A run of a backup, which is what its manifest says.
+pub(crate) fn fetch_run(
+    repository: &Repository,
+    backup: &ChainMember,
+    number: u32,
+) -> Result<RunReader, BackupError> {
+    let object = object_names::run(&backup.id, number);
+    let index = usize::try_from(number).expect("32 bits");
+    let expected = backup.runs[index];
+    let mut content = Vec::new();
+    let system = System::Seawall(backup.base.database);
+    repository.fetch_object(system, &object, &mut content)?;
+    let mut checksum = Crc64::new();
+    checksum.update(&content);
+    if (content.len() as u64, checksum.finish()) != (expected.bytes, expected.checksum) {
+        return Err(BackupError::damaged(&object, "it is not what the manifest says"));
     }
+    let run = RunReader::open(content, number).map_err(|problem| BackupError::damaged(&object, problem))?;
+    if run.rows_left() != expected.rows {
+        return Err(BackupError::damaged(&object, "it has not the rows that the manifest says"));
+    }
+    Ok(run)
 }

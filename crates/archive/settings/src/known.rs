@@ -143,8 +143,10 @@ pub const KNOWN: &[Known] = &[
     setting("server.alone_after", Time, Means("never"), "how long commits wait while too few of these are connected, before the server goes on alone"),
     setting("server.max_slot_wal_keep_size", Text, Means("no limit"), "bytes of log that the slot of a standby may keep, such as `64GiB`; `0` or `-1`: any number"),
     setting("server.wal_keep_size", Bytes, Means("none"), "bytes of the newest log that are kept, whoever needs them"),
-    setting("server.archive", Repositories, Means("none"), "repositories that the log goes into; several: a list"),
+    setting("server.make_standby_from", OneOf(&["primary", "archive"]), Value("primary"), "what the empty directory of a standby is made from; `primary`: from a backup in an archive if that fails"),
+    setting("server.recovery_target_timeline", OneOf(&["latest", "current"]), Value("latest"), "which timelines of an archive a standby follows while no upstream says which one comes next"),
     setting("server.recovery_min_apply_delay", Time, Value("0s"), "how old a commit is at least when a standby applies it"),
+    setting("server.archive", Repositories, Means("none"), "repositories that the log goes into, and that a standby gets log from; several: a list"),
 ];
 
 /// The section of the file that has what stores read.

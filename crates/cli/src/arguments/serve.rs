@@ -104,10 +104,16 @@ pub(crate) struct Serve {
     /// Bytes of the newest log that are kept for standbys without a slot here, such as 1GiB. Default: none.
     #[arg(long, value_name = "BYTES")]
     wal_keep_size: Option<String>,
-    /// Put the log into this repository; may be given several times.
+    /// What the empty DIR of a standby is made from: primary, or from a backup in an archive if that fails; or archive. Default primary.
+    #[arg(long, value_name = "SOURCE")]
+    make_standby_from: Option<String>,
+    /// Of a standby with --archive whose upstream is away: latest, to go on to a new timeline of the archive; or current. Default latest.
+    #[arg(long, value_name = "TIMELINE")]
+    recovery_target_timeline: Option<String>,
     /// Of a standby: apply a commit only when it is so old. Default 0s.
     #[arg(long, value_name = "TIME")]
     recovery_min_apply_delay: Option<String>,
+    /// Put the log into this repository; of a standby, get log from there that its upstream does not give. May be given several times.
     #[arg(long, value_name = "URL")]
     archive: Vec<String>,
 }
@@ -146,6 +152,8 @@ impl Serve {
             ("server.alone_after", &self.alone_after),
             ("server.max_slot_wal_keep_size", &self.max_slot_wal_keep_size),
             ("server.wal_keep_size", &self.wal_keep_size),
+            ("server.make_standby_from", &self.make_standby_from),
+            ("server.recovery_target_timeline", &self.recovery_target_timeline),
             ("server.recovery_min_apply_delay", &self.recovery_min_apply_delay),
         ];
         let of_single = single.into_iter().filter_map(|(path, text)| Some((path, text.clone()?)));

@@ -4,6 +4,7 @@ pub(crate) mod control;
 mod handover;
 mod marker;
 mod rejoin;
+mod repositories;
 mod role;
 mod slots;
 mod standby;
@@ -15,10 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use seawall::{ArchiveOptions, DatabaseDirectory, HandoverRecord, OpenMode, Options};
-use seawall_archive::{Packing, Repository};
-use seawall_backup::RepositoryArchive;
-use seawall_io::SystemClock;
+use seawall::{DatabaseDirectory, HandoverRecord, OpenMode, Options};
 use seawall_replication::{Follower, Listens, SlotError, UpstreamSettings};
 use seawall_server::{
     AccessRule, Configuration, Ended, Server, Shutdown, Statements, TlsFiles, default_rules,
@@ -33,7 +31,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 use control::Control;
 use handover::Roles;
+use repositories::StandbyArchive;
 use role::Role;
+use standby::{CopySource, Upstream};
 
 pub(crate) fn serve(shared: &Shared, serve: &Serve, output: &mut Output) -> Result<(), Failure> {
     let mut before = None;
@@ -88,12 +88,18 @@ fn serve_once(
     let standbys = synchronous::standbys(&shared.settings)?;
     let slot_limit = slots::limit(&shared.settings)?;
     let mut options = Options {
-        archives: archives(shared)?,
+        archives: repositories::archives(shared)?,
         quorum: standbys.as_ref().map(|_| synchronous::quorum(&shared.settings)),
         ..options(shared, OpenMode::CreateIfMissing)
     };
     options.log.keep_bytes = slots::kept(&shared.settings);
     options.apply_delay = configuration.database.apply_delay;
+    let (archive, source) = match &role {
+        Role::Primary | Role::HandedOver(_) => (StandbyArchive::none(), CopySource::Primary),
+        Role::Standby(_) | Role::Replaced { .. } => {
+            (StandbyArchive::open(shared)?, CopySource::of(&shared.settings))
+        }
+    };
     let server = Server::start(&configuration)?;
     let served_at = ServedAt { port: server.port(), http: server.http_address() };
     let (opened, following, analyzing) = (Arc::default(), Arc::default(), Arc::default());
@@ -120,11 +126,13 @@ fn serve_once(
                     (engine, None, record, None)
                 }
                 Role::Replaced { upstream, slot } => {
-                    let upstream = UpstreamSettings { listens: Some(listens), ..upstream };
+                    let settings = UpstreamSettings { listens: Some(listens), ..upstream };
+                    let upstream = Upstream { settings, archive, source };
                     (standby::open_replaced(&directory, options)?, Some(upstream), None, slot)
                 }
                 Role::Standby(upstream) => {
-                    let upstream = UpstreamSettings { listens: Some(listens), ..upstream };
+                    let settings = UpstreamSettings { listens: Some(listens), ..upstream };
+                    let upstream = Upstream { settings, archive, source };
                     let engine = standby::open(&directory, options, &upstream, &progress)?;
                     if is_told {
                         // Whom it follows is said from now on by whoever starts it.
@@ -298,18 +306,6 @@ fn database_settings(settings: &Settings) -> Result<DatabaseSettings, Failure> {
 const STATEMENT_MEMORY_MIN: u64 = 16 << 20;
 /// The protocol's own limit.
 const MESSAGE_BYTES_MAX: u64 = (1 << 30) - 1;
-
-/// The repositories that the log goes into. The first one has no name, as where there is only one.
-fn archives(shared: &Shared) -> Result<Vec<ArchiveOptions>, Failure> {
-    let archive = |(index, url): (usize, &String)| {
-        let url = repository::url_of(shared, &Some(url.clone()))?;
-        let repository = Arc::new(Repository::open(&url, repository::options(shared))?);
-        let archive = RepositoryArchive::new(repository, Packing::default(), Arc::new(SystemClock));
-        let name = if index == 0 { String::new() } else { (index + 1).to_string() };
-        Ok(ArchiveOptions { name, ..ArchiveOptions::new(Arc::new(archive)) })
-    };
-    shared.settings.texts("server.archive").iter().enumerate().map(archive).collect()
-}
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod archived;
 #[path = "../../../server/server/tests/protocol/client.rs"]
 #[allow(dead_code, reason = "the tests of the protocol use all of it")]
 mod client;

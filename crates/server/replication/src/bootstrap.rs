@@ -13,8 +13,8 @@ use seawall_engine::{
 use crate::client::{ClientError, Dial, Streamed};
 use crate::connect::connect;
 use crate::copy::{CopyMessageError, FromPrimary};
-use crate::follower::{FollowError, ensure_slot};
 use crate::settings::UpstreamSettings;
+use crate::upstream::{FollowError, ensure_slot};
 
 /// Rows of so many bytes become durable at a time.
 const GRAFT_BYTES: usize = 64 << 20;
@@ -52,13 +52,11 @@ impl From<ClientError> for BootstrapError {
 pub fn needs_copy(environment: &Environment) -> Result<bool, Error> {
     match check_restore_directory(&*environment.disk) {
         Ok(None) => Ok(true),
-        Ok(Some(marker)) => Ok(marker.asked_for.starts_with(ASKED_FOR)),
+        Ok(Some(marker)) => Ok(marker.is_of_standby()),
         Err(Error::NotEmpty { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }
-
-const ASKED_FOR: &str = "a copy for a standby";
 
 /// Copies the primary into the environment's directory. `progress` is told the bytes of rows so far.
 ///
@@ -167,12 +165,8 @@ impl Copy<'_> {
         // Each attempt is one of its own: rows of two moments must not be mixed.
         let mut attempt = [0; 8];
         self.environment.random.fill(&mut attempt);
-        let marker = RestoreMarker {
-            asked_for: format!("{ASKED_FOR} of the database {}", base.database),
-            backup: format!("{} {:016x}", base.redo_point, u64::from_be_bytes(attempt)),
-            timeline: history.timeline,
-            new_timeline: None,
-        };
+        let source = format!("{} {:016x}", base.redo_point, u64::from_be_bytes(attempt));
+        let marker = RestoreMarker::of_standby(base.database, source, history.timeline);
         let next_table = base.first_new_table;
         Restore::begin(self.environment.clone(), options, base, history, next_table, &marker)
     }

@@ -7,6 +7,7 @@
 //!        +-- back-off <--|-- error -+
 //!        ^               v
 //!        +------ the upstream is on a new timeline, which left this one where the log ends here: follow it
+//!        +------ the upstream lacks the log, or is away: an archive gives it (`archived`)
 //! ```
 //! Of several hosts, the first that answers is the upstream; one that answers and is of no use is passed over by the next attempt.
 //! A batch is synced once: what the upstream had when it sent the first message of it, up to 8 MiB. What is acknowledged as durable is durable here.
@@ -20,12 +21,14 @@ use parking_lot::{Condvar, Mutex};
 use seawall_engine::{Database, Error, Standby, TimelineHistory};
 use seawall_types::{Lsn, TimelineId};
 
+use crate::archived::{Archive, Fetched, Until};
 use crate::client::{Client, ClientError, Dial, Streamed};
 use crate::connect::connect;
-use crate::message::{self, FromSender, MessageError, Progress};
+use crate::message::{self, FromSender, Progress};
 use crate::rejoin::system_identifier_of;
 use crate::settings::UpstreamSettings;
 use crate::status::{ReceiverStatus, Replication};
+use crate::upstream::{FollowError, SlotState, ensure_slot, identify, renew_slot, timeline_history};
 
 /// Between two attempts to connect: doubled from the first to the last.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -45,59 +48,8 @@ const BATCH_MICROS: i64 = 20_000;
 const BATCH_WAIT: Duration = Duration::from_millis(2);
 /// The upstream's log may end behind a header page that is sent with the record which follows.
 const HEADER_PAGE_BYTES: u64 = 4096;
-
-/// Why a connection to the upstream ends.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FollowError {
-    /// The connection.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// A message.
-    #[error(transparent)]
-    Message(#[from] MessageError),
-    /// The upstream has another database.
-    #[error("the upstream has the database {found}, and this standby is a copy of {expected}")]
-    OtherDatabase {
-        /// Its system identifier.
-        found: String,
-        /// That of this server.
-        expected: String,
-    },
-    /// The upstream is on an older timeline.
-    #[error(
-        "the upstream is on timeline {found}, and this standby follows the newer timeline {own}: point it to the newer primary"
-    )]
-    OldTimeline {
-        /// That of the upstream.
-        found: TimelineId,
-        /// That of this standby.
-        own: TimelineId,
-    },
-    /// The upstream is silent.
-    #[error("the upstream has said nothing for {0:?}")]
-    Silent(Duration),
-    /// The slot keeps nothing any more.
-    #[error(
-        "the slot {slot} is lost: it kept more log than the upstream's max_slot_wal_keep_size allows, so what this standby lacks may be gone. \
-         Empty its directory, and the next start makes it anew"
-    )]
-    SlotLost {
-        /// Its name.
-        slot: String,
-    },
-    /// An answer of the upstream is not as expected.
-    #[error("the upstream answers {command} with {answer}")]
-    Answer {
-        /// The command.
-        command: &'static str,
-        /// The answer.
-        answer: String,
-    },
-    /// This server's engine.
-    #[error(transparent)]
-    Database(#[from] Error),
-}
+/// An upstream that gives nothing for so long, and does not say that it lacks the log, is away: the archive is asked.
+const AWAY_AFTER: Duration = Duration::from_secs(5);
 
 /// The thread of a standby that receives. Dropped, it ends.
 pub struct Follower {
@@ -109,6 +61,7 @@ struct Shared {
     replication: Arc<Replication>,
     settings: UpstreamSettings,
     dial: Box<dyn Dial>,
+    archive: Option<Archive>,
     now_micros: fn() -> i64,
     promoted: Box<dyn Fn() + Send + Sync>,
     /// The thread is to end.
@@ -117,7 +70,8 @@ struct Shared {
 }
 
 impl Follower {
-    /// Begins to follow. `now_micros` is the time in microseconds since 1970; `promoted` is called once the database was promoted.
+    /// Begins to follow. `archive` has the log that the upstream does not give; `now_micros` is the time in microseconds since 1970;
+    /// `promoted` is called once the database was promoted.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -125,12 +79,14 @@ impl Follower {
         replication: Arc<Replication>,
         settings: UpstreamSettings,
         dial: Box<dyn Dial>,
+        archive: Option<Archive>,
         now_micros: fn() -> i64,
         promoted: Box<dyn Fn() + Send + Sync>,
     ) -> std::io::Result<Follower> {
         let (is_to_end, has_ended) = (Mutex::new(false), Condvar::new());
         let shared =
-            Arc::new(Shared { replication, settings, dial, now_micros, promoted, is_to_end, has_ended });
+            Shared { replication, settings, dial, archive, now_micros, promoted, is_to_end, has_ended };
+        let shared = Arc::new(shared);
         let receiving = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("receive".to_owned())
@@ -161,6 +117,8 @@ struct Attempt {
     /// The host that is tried first, and then the one that was connected to.
     host: usize,
     has_received: bool,
+    /// How far an archive is followed on this standby's timeline, as far as the upstream has said.
+    until: Until,
 }
 
 impl Shared {
@@ -183,14 +141,27 @@ impl Shared {
 
     fn keep_receiving(&self) {
         let (mut back_off, mut first_host) = (BACK_OFF.0, 0);
+        let mut heard_micros = (self.now_micros)();
         while !self.is_over() {
-            let mut attempt = Attempt { host: first_host, has_received: false };
+            let mut attempt = Attempt { host: first_host, has_received: false, until: Until::Unknown };
             let ended = self.receive(&mut attempt);
-            let Attempt { host, has_received } = attempt;
+            let Attempt { host, has_received, until } = attempt;
             first_host = if has_received { 0 } else { host + 1 };
             if self.is_over() {
                 break;
             }
+            if has_received || (self.now_micros)() < heard_micros {
+                // Or the clock was set back.
+                heard_micros = (self.now_micros)();
+            }
+            let ended = match ended {
+                Err(error) => match self.fetch(until, error, heard_micros) {
+                    // There may be more of it at the upstream by now.
+                    Ok(()) => continue,
+                    Err(error) => Err(error),
+                },
+                Ok(()) => Ok(()),
+            };
             let has_failed = ended.is_err();
             if let Err(error) = ended {
                 tracing::warn!(%error, upstream = %self.settings, "the stream from the upstream ends");
@@ -207,6 +178,39 @@ impl Shared {
             (self.promoted)();
         }
         tracing::info!("this server does not receive any more");
+    }
+
+    /// Receives what the archive has, if it is to be asked now. An error if it has nothing more: that of the upstream, which has said
+    /// something last at `heard_micros`, and why none comes from the archive either.
+    fn fetch(&self, until: Until, upstream: FollowError, heard_micros: i64) -> Result<(), FollowError> {
+        let silent = (self.now_micros)().saturating_sub(heard_micros);
+        let is_away = silent > i64::try_from(AWAY_AFTER.as_micros()).unwrap_or(i64::MAX);
+        let Some(archive) = self.archive.as_ref().filter(|_| is_away || upstream.is_log_removed()) else {
+            return Err(upstream);
+        };
+        let mut note = |durable| {
+            self.note(|status| {
+                if std::mem::replace(&mut status.state, "archive") != "archive" {
+                    tracing::warn!(error = %upstream, "the upstream does not give the log; it is received from the archive");
+                    status.last_error = Some(upstream.to_string());
+                }
+                (status.progress.written, status.progress.flushed) = (durable, durable);
+            });
+        };
+        match archive.fetch(self.database(), until, &mut note, &|| self.is_over()) {
+            Ok(Fetched::Log { from, to }) => tracing::info!(%from, %to, "log was received from the archive"),
+            Ok(Fetched::Timeline(timeline)) => {
+                tracing::warn!(error = %upstream, %timeline, "the upstream is away; the archive has the next timeline");
+            }
+            Ok(Fetched::Over) => {}
+            Err(_) if self.is_over() => {}
+            Ok(Fetched::Nothing(problem)) if problem.is_empty() => return Err(upstream),
+            Ok(Fetched::Nothing(problem)) => {
+                return Err(FollowError::Archive { upstream: Box::new(upstream), problem });
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// Sleeps, unless the thread is to end.
@@ -238,14 +242,28 @@ impl Shared {
         }
         let slot = &self.settings.slot;
         if ensure_slot(&mut client, slot)? == SlotState::Lost {
-            return Err(FollowError::SlotLost { slot: slot.clone() });
+            if self.archive.is_none() {
+                return Err(FollowError::SlotLost { slot: slot.clone() });
+            }
+            // What it lacks comes from the archive, and the upstream keeps what comes after.
+            tracing::warn!(slot, "the slot is lost: it is made anew");
+            renew_slot(&mut client, slot)?;
         }
         let Some(standby) = self.database().standby() else { return Ok(()) };
         // The first timeline has no history; of a later one, another server may have one of the same number.
-        let is_first = upstream.timeline == TimelineId::FIRST;
-        if !is_first && self.goes_on(&mut client, standby, upstream.timeline)? {
-            attempt.has_received = true;
-            return Ok(());
+        attempt.until = Until::End;
+        if upstream.timeline != TimelineId::FIRST {
+            attempt.until = Until::Nothing;
+            let history = timeline_history(&mut client, upstream.timeline)?;
+            if let Some(fork) = standby.left_for(&history)? {
+                attempt.until = Until::Fork(fork);
+                if self.goes_on(&mut client, standby, history, fork)? {
+                    attempt.has_received = true;
+                    return Ok(());
+                }
+            } else {
+                attempt.until = Until::End;
+            }
         }
         self.say_where(&mut client)?;
         let from = standby.wanted()?;
@@ -276,15 +294,15 @@ impl Shared {
         }
     }
 
-    /// Whether the upstream is on a later timeline, and this standby, which has all of its own, is on the next one now.
+    /// Whether this standby, which has all of its own timeline up to `fork`, is on the next one of the upstream's history now.
     fn goes_on(
         &self,
         client: &mut Client,
         standby: Standby<'_>,
-        newest: TimelineId,
+        history: TimelineHistory,
+        fork: Lsn,
     ) -> Result<bool, FollowError> {
-        let history = timeline_history(client, newest)?;
-        let Some(fork) = standby.left_for(&history)? else { return Ok(false) };
+        let newest = history.timeline;
         let end = match standby.sync() {
             // An attempt before this one has ended it, and failed later.
             Err(Error::Closed) => self.database().log().flushed(),
@@ -326,68 +344,6 @@ impl Shared {
             last_error: None,
         }
     }
-}
-
-/// What an upstream says of itself.
-pub(crate) struct Upstream {
-    pub(crate) system: String,
-    pub(crate) timeline: TimelineId,
-}
-
-/// The history of a timeline of the upstream.
-fn timeline_history(client: &mut Client, timeline: TimelineId) -> Result<TimelineHistory, FollowError> {
-    const COMMAND: &str = "TIMELINE_HISTORY";
-    let rows = client.command(&format!("{COMMAND} {timeline}"))?;
-    let answer = |problem: &dyn std::fmt::Display| FollowError::Answer {
-        command: COMMAND,
-        answer: format!("{problem}: {rows:?}"),
-    };
-    let Some([Some(name), Some(content)]) = rows.first().map(Vec::as_slice) else {
-        return Err(answer(&"not one row of two columns"));
-    };
-    TimelineHistory::parse(content, timeline, name).map_err(|error| answer(&error))
-}
-
-pub(crate) fn identify(client: &mut Client) -> Result<Upstream, FollowError> {
-    const COMMAND: &str = "IDENTIFY_SYSTEM";
-    let rows = client.command(COMMAND)?;
-    let found = match rows.first().map(Vec::as_slice) {
-        Some([Some(system), Some(timeline), ..]) => {
-            let timeline = timeline.parse().ok().and_then(TimelineId::new);
-            timeline.map(|timeline| Upstream { system: system.clone(), timeline })
-        }
-        _ => None,
-    };
-    found.ok_or_else(|| FollowError::Answer { command: COMMAND, answer: format!("{rows:?}") })
-}
-
-/// Whether a slot keeps the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SlotState {
-    Keeps,
-    Lost,
-}
-
-/// Makes the slot, if it is missing.
-pub(crate) fn ensure_slot(client: &mut Client, slot: &str) -> Result<SlotState, FollowError> {
-    let rows = client.command(&format!("READ_REPLICATION_SLOT \"{slot}\""))?;
-    match rows.first().map(Vec::as_slice) {
-        Some([Some(_), Some(_), ..]) => Ok(SlotState::Keeps),
-        Some([Some(_), None, ..]) => Ok(SlotState::Lost),
-        _ => {
-            client.command(&format!("CREATE_REPLICATION_SLOT \"{slot}\" PHYSICAL (RESERVE_WAL)"))?;
-            Ok(SlotState::Keeps)
-        }
-    }
-}
-
-/// As `ensure_slot`; one that is lost is made anew. The log is kept from now on.
-pub(crate) fn renew_slot(client: &mut Client, slot: &str) -> Result<(), FollowError> {
-    if ensure_slot(client, slot)? == SlotState::Lost {
-        client.command(&format!("DROP_REPLICATION_SLOT \"{slot}\""))?;
-        ensure_slot(client, slot)?;
-    }
-    Ok(())
 }
 
 /// The system identifier of an open database, as PostgreSQL's programs know it.

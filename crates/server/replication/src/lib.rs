@@ -16,10 +16,12 @@
 //!
 //! A primary and its standby exchange their roles in a [switchover](Replication::switch_over).
 //!
-//! A new standby copies its primary first ([`bootstrap`]); a new timeline of its upstream is followed without a restart.
+//! A new standby copies its primary first ([`bootstrap`]); a new timeline of its upstream is followed without a restart; log that the
+//! upstream does not give comes from an archive ([`archived`]).
 //!
 //! Start at [`Sender`] and [`Follower`].
 
+pub mod archived;
 mod bootstrap;
 mod client;
 mod command;
@@ -36,11 +38,12 @@ mod status;
 mod switchover;
 mod synchronous;
 mod take_over;
+mod upstream;
 
 pub use bootstrap::{BootstrapError, bootstrap, needs_copy};
 pub use client::{Client, ClientError, Dial, Streamed, TextRows, Wire};
 pub use command::{Command, CommandError, StartReplication};
-pub use follower::{FollowError, Follower, system_identifier};
+pub use follower::{Follower, system_identifier};
 pub use lag::{Lag, LagTracker};
 pub use message::Progress;
 pub use rejoin::{RejoinError, UpstreamHistory};
@@ -52,3 +55,4 @@ pub use switchover::{
 };
 pub use synchronous::{StandbyChoice, StandbyNames, StandbyNamesError, SyncState};
 pub use take_over::{TakeOver, TakeOverError, TakenOver};
+pub use upstream::FollowError;

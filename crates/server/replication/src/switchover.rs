@@ -20,10 +20,11 @@ use seawall_types::{Lsn, TimelineId};
 
 use crate::client::{Client, Dial};
 use crate::connect::connect;
-use crate::follower::{FollowError, identify, renew_slot, system_identifier};
+use crate::follower::system_identifier;
 use crate::settings::{TargetServer, UpstreamSettings, UpstreamSettingsError};
 use crate::status::{Replication, SenderStatus};
 use crate::take_over::TakenOver;
+use crate::upstream::{FollowError, identify, renew_slot};
 
 /// Writers are parked when the standby lacks no more than this.
 const NEAR_BYTES: u64 = 256 << 10;

@@ -1,7 +1,7 @@
 //! Serving a standby: made from its primary where there is nothing yet, and followed.
 //!
 //! ```text
-//!   empty directory --copy of the primary--> rows --> follows until the copy is whole --> sessions, follows on
+//!   empty directory --copy of the primary, or a backup--> rows --> follows until the copy is whole --> sessions, follows on
 //! ```
 //! A directory that was promoted is not followed with again by mistake: the file `standby` (`marker`) is there, its timeline is written
 //! here, and the upstream is on a timeline that it came from (`rejoin`).
@@ -11,12 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall::{Database, DatabaseDirectory, Options};
+use seawall_backup::{BackupError, StandbyCopy, copy_for_standby};
 use seawall_engine::{Environment, RecoveryProgress};
 use seawall_io::{Clock, SystemClock};
-use seawall_replication::{Follower, Replication, UpstreamSettings, bootstrap, needs_copy};
+use seawall_replication::{BootstrapError, Follower, Replication, UpstreamSettings, bootstrap, needs_copy};
 use seawall_server::{Progress, UpstreamDial};
+use seawall_settings::Settings;
 use seawall_sql::session::SqlDatabase;
 
+use super::repositories::StandbyArchive;
 use super::{marker, rejoin};
 use crate::failure::Failure;
 
@@ -24,18 +27,44 @@ use crate::failure::Failure;
 const REPORT_BYTES: u64 = 1 << 30;
 const SECOND: Duration = Duration::from_secs(1);
 
+/// What a standby follows, and where it gets log that it does not find there.
+#[derive(Clone, Debug)]
+pub(super) struct Upstream {
+    pub(super) settings: UpstreamSettings,
+    pub(super) archive: StandbyArchive,
+    pub(super) source: CopySource,
+}
+
+/// What an empty directory is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CopySource {
+    /// The primary; from a backup if that fails.
+    Primary,
+    /// A backup.
+    Archive,
+}
+
+impl CopySource {
+    pub(super) fn of(settings: &Settings) -> CopySource {
+        match settings.text("server.make_standby_from") {
+            Some("archive") => CopySource::Archive,
+            Some(_) | None => CopySource::Primary,
+        }
+    }
+}
+
 /// Opens the standby in `directory`, which is made from the upstream first where there is none.
 pub(super) fn open(
     directory: &Path,
     options: Options,
-    upstream: &UpstreamSettings,
+    upstream: &Upstream,
     progress: &Progress,
 ) -> Result<Database, Failure> {
     let environment = Environment::from(directory);
     if needs_copy(&environment)? {
-        copy(&environment, &options, upstream)?;
+        make(&environment, &options, upstream)?;
     } else {
-        rejoin::rejoin(directory, &options, upstream)?;
+        rejoin::rejoin(directory, &options, &upstream.settings)?;
     }
     let database = DatabaseDirectory::at(directory).follow(options)?;
     marker::put(directory).map_err(Failure::io("cannot mark the directory as a standby's"))?;
@@ -56,7 +85,33 @@ fn dial(upstream: &UpstreamSettings) -> Result<UpstreamDial, Failure> {
     UpstreamDial::new(upstream.clone()).map_err(|error| Failure::Usage(format!("--follow: {error}")))
 }
 
-fn copy(environment: &Environment, options: &Options, upstream: &UpstreamSettings) -> Result<(), Failure> {
+/// Makes the directory.
+fn make(environment: &Environment, options: &Options, upstream: &Upstream) -> Result<(), Failure> {
+    let has_archive = !upstream.archive.repositories.is_empty();
+    match upstream.source {
+        CopySource::Archive if has_archive => make_from_archive(environment, options, &upstream.archive),
+        CopySource::Archive => {
+            Err(Failure::Usage("--make-standby-from archive: give --archive, too".to_owned()))
+        }
+        CopySource::Primary => match copy(environment, options, &upstream.settings)? {
+            Ok(()) => Ok(()),
+            Err(error) if has_archive => {
+                tracing::warn!(%error, "the primary cannot be copied: the directory is made from a backup");
+                make_from_archive(environment, options, &upstream.archive).map_err(|backup| {
+                    Failure::Broken(format!("{error}; and no backup could be used: {backup}"))
+                })
+            }
+            Err(error) => Err(Failure::Broken(error.to_string())),
+        },
+    }
+}
+
+/// Copies the primary. The inner error is one of the upstream.
+fn copy(
+    environment: &Environment,
+    options: &Options,
+    upstream: &UpstreamSettings,
+) -> Result<Result<(), BootstrapError>, Failure> {
     tracing::info!(%upstream, "the directory is empty: a copy of the primary is made");
     let dial = dial(upstream)?;
     let mut reported = 0;
@@ -66,16 +121,48 @@ fn copy(environment: &Environment, options: &Options, upstream: &UpstreamSetting
             tracing::info!(bytes, "the primary is being copied");
         }
     });
-    copied.map_err(|error| match error {
-        seawall_replication::BootstrapError::Database(error) => Failure::Database(error),
-        error => Failure::Broken(error.to_string()),
-    })?;
-    tracing::info!("all rows of the primary are here");
-    Ok(())
+    match copied {
+        Ok(()) => tracing::info!("all rows of the primary are here"),
+        Err(BootstrapError::Database(error)) => return Err(Failure::Database(error)),
+        Err(error) => return Ok(Err(error)),
+    }
+    Ok(Ok(()))
+}
+
+/// Makes the directory from the newest backup of the first repository that has one.
+fn make_from_archive(
+    environment: &Environment,
+    options: &Options,
+    archive: &StandbyArchive,
+) -> Result<(), Failure> {
+    let mut refused = None;
+    for repository in &archive.repositories {
+        let url = repository.url();
+        tracing::info!(url, "the directory is made from a backup");
+        let mut reported = 0;
+        let made = copy_for_standby(repository, environment, options, None, &mut |bytes| {
+            if bytes >= reported + REPORT_BYTES {
+                reported = bytes;
+                tracing::info!(bytes, "the backup is being copied");
+            }
+        });
+        match made {
+            Ok(StandbyCopy { backup, end, rows }) => {
+                tracing::info!(backup, %end, rows, "all rows of the backup are here");
+                return Ok(());
+            }
+            Err(BackupError::Database(error)) => return Err(Failure::Database(error)),
+            Err(error) => {
+                tracing::warn!(url, %error, "no backup of this repository can be used");
+                refused.get_or_insert(error);
+            }
+        }
+    }
+    Err(refused.map_or_else(|| Failure::Usage("give --archive".to_owned()), Failure::from))
 }
 
 /// Follows until a copy is whole: before, no session may read.
-fn complete(database: &Database, upstream: &UpstreamSettings, progress: &Progress) -> Result<(), Failure> {
+fn complete(database: &Database, upstream: &Upstream, progress: &Progress) -> Result<(), Failure> {
     let Some(end) = database.standby().and_then(|standby| standby.copied_until()) else { return Ok(()) };
     let began = SystemClock.monotonic();
     let follower = start(&Replication::new(database.clone()), upstream)?;
@@ -99,14 +186,23 @@ fn complete(database: &Database, upstream: &UpstreamSettings, progress: &Progres
 }
 
 /// Receives from the upstream; what comes is applied by the database itself.
-pub(super) fn follow(sql: &SqlDatabase, upstream: &UpstreamSettings) -> Result<Follower, Failure> {
+pub(super) fn follow(sql: &SqlDatabase, upstream: &Upstream) -> Result<Follower, Failure> {
     start(&sql.replication, upstream)
 }
 
-fn start(replication: &Arc<Replication>, upstream: &UpstreamSettings) -> Result<Follower, Failure> {
-    let dial = dial(upstream)?;
+fn start(replication: &Arc<Replication>, upstream: &Upstream) -> Result<Follower, Failure> {
+    let dial = dial(&upstream.settings)?;
+    let archive = upstream.archive.log();
     let now_micros = || SystemClock.wall_micros();
     let promoted = || tracing::warn!("this server is a primary now: start it without --follow from now on");
-    Follower::start(Arc::clone(replication), upstream.clone(), Box::new(dial), now_micros, Box::new(promoted))
-        .map_err(Failure::io("cannot start the thread of the standby"))
+    let settings = upstream.settings.clone();
+    Follower::start(
+        Arc::clone(replication),
+        settings,
+        Box::new(dial),
+        archive,
+        now_micros,
+        Box::new(promoted),
+    )
+    .map_err(Failure::io("cannot start the thread of the standby"))
 }

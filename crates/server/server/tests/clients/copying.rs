@@ -33,7 +33,7 @@ fn catch_up(primary: &Primary, standby: &Database) {
     let dial = Box::new(UpstreamDial::new(settings.clone()).unwrap());
     let now_micros = || SystemClock.wall_micros();
     let replication = Replication::new(standby.clone());
-    let follower = Follower::start(replication, settings, dial, now_micros, Box::new(|| {})).unwrap();
+    let follower = Follower::start(replication, settings, dial, None, now_micros, Box::new(|| {})).unwrap();
     let end = primary.sql.engine.log().flushed();
     standby.standby().unwrap().wait_applied(end, LIMIT).unwrap();
     follower.end();
@@ -152,10 +152,10 @@ fn a_slot_that_keeps_too_much_is_lost_and_its_standby_is_made_anew() {
     let replication = Replication::new(standby.clone());
     let now_micros = || SystemClock.wall_micros();
     let follower =
-        Follower::start(Arc::clone(&replication), settings, dial, now_micros, Box::new(|| {})).unwrap();
+        Follower::start(Arc::clone(&replication), settings, dial, None, now_micros, Box::new(|| {})).unwrap();
     let told = || replication.receiver().and_then(|receiver| receiver.last_error).unwrap_or_default();
     wait_until("the standby is told", || told().starts_with("the slot copied is lost: "));
-    assert!(told().contains("Empty its directory"), "{}", told());
+    assert!(told().contains("empty its directory"), "{}", told());
     follower.end();
     standby.close().unwrap();
 

@@ -20,7 +20,8 @@ fn follow(standby: &Primary, primary: &Primary) -> Follower {
             .parse()
             .unwrap();
     let dial = Box::new(UpstreamDial::new(settings.clone()).unwrap());
-    Follower::start(standby.sql.replication.clone(), settings, dial, now_micros, Box::new(|| {})).unwrap()
+    Follower::start(standby.sql.replication.clone(), settings, dial, None, now_micros, Box::new(|| {}))
+        .unwrap()
 }
 
 /// All rows of pgbench's tables, as a number and a sum of each.

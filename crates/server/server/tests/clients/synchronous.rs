@@ -17,7 +17,8 @@ fn follow(standby: &Primary, upstream: &Primary) -> Follower {
     let settings = settings(upstream);
     let dial = Box::new(UpstreamDial::new(settings.clone()).unwrap());
     let now_micros = || seawall_io::Clock::wall_micros(&seawall_io::SystemClock);
-    Follower::start(standby.sql.replication.clone(), settings, dial, now_micros, Box::new(|| {})).unwrap()
+    Follower::start(standby.sql.replication.clone(), settings, dial, None, now_micros, Box::new(|| {}))
+        .unwrap()
 }
 
 fn with_quorum() -> Options {

@@ -18,7 +18,7 @@ use std::fmt;
 
 use seawall_codec::sealed_text::{TextReader, TextWriter};
 use seawall_io::{Disk, OpenMode as FileMode};
-use seawall_types::TimelineId;
+use seawall_types::{DatabaseId, TimelineId};
 
 use crate::directory::{RESTORING_PATH, io, write_synced};
 use crate::error::Error;
@@ -69,7 +69,21 @@ impl fmt::Display for NewNumber {
     }
 }
 
+/// What a copy for a standby is asked for with.
+const FOR_STANDBY: &str = "a copy for a standby";
+
 impl RestoreMarker {
+    /// Of a copy for a standby of `database`, made from `source`. What is left of one gives way to one from another source.
+    pub fn of_standby(database: DatabaseId, source: String, timeline: TimelineId) -> RestoreMarker {
+        let asked_for = format!("{FOR_STANDBY} of the database {database}");
+        RestoreMarker { asked_for, backup: source, timeline, new_timeline: None }
+    }
+
+    /// Whether it is one of a copy for a standby.
+    pub fn is_of_standby(&self) -> bool {
+        self.asked_for.starts_with(FOR_STANDBY)
+    }
+
     /// Refuses to touch what was asked for otherwise.
     pub(super) fn check(&self, found: &RestoreMarker, disk: &dyn Disk) -> Result<(), Error> {
         if self.asked_for == found.asked_for {
