@@ -399,7 +399,9 @@ struct Stream<'s> {
 impl Stream<'_> {
     /// Receives until the stream or the standby ends.
     fn run(&mut self, has_received: &mut bool) -> Result<(), FollowError> {
-        let mut heard = (self.shared.now_micros)();
+        // Of waits that were in vain: by the time of day, one that was set back would be silence for ever, and one that was set ahead the
+        // end of each stream.
+        let mut silent = Duration::ZERO;
         self.tell(false)?;
         while !self.shared.is_over() {
             let limit = self.wait_limit();
@@ -407,8 +409,8 @@ impl Stream<'_> {
                 Streamed::Message(message) => {
                     *has_received = true;
                     self.idle = WAIT.1;
-                    heard = (self.shared.now_micros)();
-                    self.take(&message, heard)?;
+                    silent = Duration::ZERO;
+                    self.take(&message, (self.shared.now_micros)())?;
                 }
                 Streamed::Nothing => {
                     self.sync()?;
@@ -416,8 +418,8 @@ impl Stream<'_> {
                     let told = self.told;
                     self.tell_applied()?;
                     self.idle = if self.told == told { (self.idle * 2).min(WAIT.0) } else { WAIT.1 };
-                    let silent = (self.shared.now_micros)().saturating_sub(heard);
-                    if silent > i64::try_from(SILENCE_MAX.as_micros()).unwrap_or(i64::MAX) {
+                    silent += limit;
+                    if silent > SILENCE_MAX {
                         return Err(FollowError::Silent(SILENCE_MAX));
                     }
                 }

@@ -1,10 +1,12 @@
 //! A standby beside its primary: it follows pgbench, serves reads and refuses writes, and takes the primary's place.
 
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
 use seawall_engine::{Database, DatabaseDirectory};
 use seawall_io::{Clock, SystemClock};
 use seawall_replication::{Follower, UpstreamSettings};
 use seawall_server::{Shutdown, UpstreamDial};
-use seawall_testing::wait_until;
+use seawall_testing::{wait_for, wait_until};
 
 use crate::primary::{Primary, copy_directory, options};
 use crate::program::{both, ok};
@@ -14,6 +16,11 @@ fn now_micros() -> i64 {
 }
 
 fn follow(standby: &Primary, primary: &Primary) -> Follower {
+    follow_by(standby, primary, now_micros)
+}
+
+/// As `follow`, by another time of day.
+fn follow_by(standby: &Primary, primary: &Primary, now_micros: fn() -> i64) -> Follower {
     let port = primary.served.port();
     let settings: UpstreamSettings =
         format!("host=127.0.0.1 port={port} user=postgres application_name=second slot=second")
@@ -196,6 +203,49 @@ fn health_tells_a_primary_from_a_standby() {
     assert_eq!(http(&standby, "/health/standby?lag=x"), "400 lag is a number of bytes");
     let follower = follow(&standby, &primary);
     wait_until("the standby has caught up", || http(&standby, "/health/standby?lag=0") == "200 ready");
+    drop(follower);
+    standby.close();
+    primary.close();
+}
+
+/// Of a standby whose time of day is set: how far, in microseconds, and how often it was looked at.
+static SET_BY: AtomicI64 = AtomicI64::new(0);
+static LOOKS: AtomicU64 = AtomicU64::new(0);
+
+fn time_that_is_set() -> i64 {
+    LOOKS.fetch_add(1, Ordering::SeqCst);
+    now_micros() + SET_BY.load(Ordering::SeqCst)
+}
+
+#[test]
+fn a_time_of_day_that_is_set_ends_no_stream() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, copy) = (directory.path().join("data"), directory.path().join("copy"));
+    Primary::over(Database::open(&data, options()).unwrap()).close();
+    copy_directory(&data, &copy);
+    let primary = Primary::over(Database::open(&data, options()).unwrap());
+    let standby = Primary::over(DatabaseDirectory::at(&copy).follow(options()).unwrap());
+    let follower = follow_by(&standby, &primary, time_that_is_set);
+    let has_all = || {
+        let end = primary.sql.engine.log().flushed();
+        primary
+            .sql
+            .replication
+            .senders()
+            .first()
+            .filter(|sender| sender.progress.applied >= end)
+            .map(|sender| sender.process_id)
+    };
+    let stream = wait_for("the standby has caught up", has_all);
+    for hours in [2, -3, 5] {
+        SET_BY.fetch_add(hours * 3_600_000_000, Ordering::SeqCst);
+        // It has nothing to receive, and looks at the time meanwhile.
+        let looks = LOOKS.load(Ordering::SeqCst);
+        wait_until("the standby looks at the time", || LOOKS.load(Ordering::SeqCst) > looks + 3);
+        let table = primary.sql.engine.open_or_create_table("t").unwrap();
+        primary.sql.engine.put(&table, b"k", hours.to_be_bytes()).unwrap();
+        assert_eq!(wait_for("the standby has caught up", has_all), stream, "{hours} hours: another stream");
+    }
     drop(follower);
     standby.close();
     primary.close();
