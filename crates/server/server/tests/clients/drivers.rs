@@ -15,7 +15,7 @@ const PYTHON_PACKAGES: [&str; 2] = ["psycopg[binary]==3.3.9", "sqlalchemy==2.1.9
 const NODE_PACKAGES: [&str; 2] = ["pg@8.23.1", "pg-cursor@2.22.0"];
 const JDBC: &str = "42.7.7";
 
-fn script(name: &str) -> PathBuf {
+pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/drivers").join(name)
 }
 
@@ -32,7 +32,7 @@ fn is_served(program: &Path, arguments: &[&Path], change: impl FnOnce(&mut Comma
 }
 
 /// A Python of its own with the packages. `None`: the test says that it is skipped.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let place = place("python");
     let mut command = Command::new("sh");
     let packages = PYTHON_PACKAGES.map(|package| format!("'{package}'")).join(" ");
@@ -83,17 +83,26 @@ fn node_is_served() {
     });
 }
 
-#[test]
-fn jdbc_is_served() {
+/// The driver for Java. `None`: the test says that it is skipped.
+pub(crate) fn jdbc() -> Option<PathBuf> {
     let place = place("jdbc");
     let archive = place.join(format!("postgresql-{JDBC}.jar"));
     let mut maven = Command::new("mvn");
     maven.args(["--quiet", "--batch-mode", "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"]);
     maven.arg(format!("-Dartifact=org.postgresql:postgresql:{JDBC}"));
     maven.arg(format!("-DoutputDirectory={}", place.display())).current_dir(std::env::temp_dir());
-    if let Err(reason) = install(&archive, &mut maven) {
-        return Need::Drivers.skip(reason);
+    match install(&archive, &mut maven) {
+        Ok(()) => Some(archive),
+        Err(reason) => {
+            Need::Drivers.skip(reason);
+            None
+        }
     }
+}
+
+#[test]
+fn jdbc_is_served() {
+    let Some(archive) = jdbc() else { return };
     is_served(
         Path::new("java"),
         &[Path::new("-classpath"), &archive, &script("Application.java")],

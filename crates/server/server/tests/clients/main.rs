@@ -12,5 +12,6 @@ mod primary;
 mod program;
 mod psql;
 mod served;
+mod several_hosts;
 mod standby;
 mod synchronous;
