@@ -15,6 +15,7 @@ mod hostile;
 mod installed;
 mod kill_pgbench;
 mod kill_two_phase;
+mod killed_standbys;
 mod memory;
 #[path = "../common/own_mounts.rs"]
 mod own_mounts;
