@@ -9,6 +9,7 @@ use seawall_testing::wait_until;
 use crate::client::Client;
 use crate::own_mounts::in_own_mounts;
 use crate::process::{Failure, Place, answered, rows, value};
+use crate::standbys::{WRITTEN, followed, wait_for};
 
 /// A file system in memory, which is unmounted when this is dropped.
 struct SmallDisk {
@@ -131,5 +132,58 @@ fn a_full_disk_refuses_changes_and_loses_nothing() {
         drop((client, other));
         serving.end();
         place.check();
+    });
+}
+
+/// The primary goes on, readers of the standby do, and the standby itself does when there is room.
+#[test]
+fn a_standby_on_a_full_disk_is_read_and_goes_on_when_there_is_room() {
+    in_own_mounts("full_disk::a_standby_on_a_full_disk_is_read_and_goes_on_when_there_is_room", || {
+        let place = Place::with_database("disk/db");
+        let primary = place.serve_database("primary", &[]);
+        let settings = followed("second", primary.port);
+        let follows = ["--follow", &settings[..]];
+        let mut client = primary.client();
+        rows(&mut client, "create table t (a bigint primary key, b text)");
+        let disk = SmallDisk::mount(place.path().join("disk"), "200m");
+        let mut standby = place.serve(&follows);
+        insert(&mut client, 0).unwrap();
+        wait_for(&standby, &primary, WRITTEN);
+
+        disk.fill(usize::MAX);
+        let mut next = 1;
+        let last_error = || standby.said().contains("No space left") || standby.said().contains("full");
+        while !last_error() {
+            insert(&mut client, next).unwrap();
+            next += 1;
+            assert!(next < 40_000, "it needs no room");
+        }
+        let seen: u64 = value(&mut standby.client(), "select count(*) from t").parse().unwrap();
+        has_rows(&mut standby.client(), seen);
+        assert!((1..next).contains(&seen));
+        // It may be killed, and started, while there is none: what it has is there, or it says why it does not start.
+        standby.kill();
+        let mut started = place.start(&follows);
+        started.child.kill().unwrap();
+        started.child.wait().unwrap();
+        disk.free();
+        standby = place.serve(&follows);
+        wait_for(&standby, &primary, WRITTEN);
+        has_rows(&mut standby.client(), next);
+
+        // Once more, and the same process goes on.
+        disk.fill(usize::MAX);
+        let said = standby.said().len();
+        let has_said = || standby.said()[said..].contains("No space left");
+        while !has_said() {
+            insert(&mut client, next).unwrap();
+            next += 1;
+            assert!(next < 80_000, "it needs no room");
+        }
+        disk.free();
+        wait_for(&standby, &primary, WRITTEN);
+        has_rows(&mut standby.client(), next);
+        standby.end();
+        primary.end();
     });
 }
