@@ -308,3 +308,39 @@ fn a_bulk_load_needs_no_memory_for_snapshots_however_many_checkpoints_end_meanwh
     });
     database.check(&mut |damage| panic!("{damage}")).unwrap();
 }
+
+/// Drops, truncations and updates that arrive cancel nobody; what old snapshots need beyond the limit does, as on a primary.
+#[test]
+fn what_a_standby_receives_cancels_a_snapshot_by_the_limit_of_memory_alone() {
+    let mut following = common::following::Following::with(options());
+    let primary = following.primary.clone();
+    let (table, gone) = (primary.create_table("t").unwrap(), primary.create_table("gone").unwrap());
+    write_round(&primary, &table, 0);
+    primary.put(&gone, b"k", b"v").unwrap();
+    following.catch_up();
+    let standby = following.standby.clone();
+    standby.standby().unwrap().checkpoint().unwrap();
+    let (seen, dropped) = (standby.table("t").unwrap(), standby.table("gone").unwrap());
+    let old = standby.snapshot();
+    primary.tables().drop("gone").unwrap();
+    write_round(&primary, &table, 1);
+    following.catch_up();
+    standby.standby().unwrap().checkpoint().unwrap();
+    assert_eq!(old.get(&seen, [0; 4]).unwrap().unwrap(), value(0));
+    assert_eq!(old.get(&dropped, b"k").unwrap().unwrap(), b"v");
+    let mut snapshots = vec![(1, standby.snapshot())];
+    for round in 2..20 {
+        write_round(&primary, &table, round);
+        following.catch_up();
+        standby.standby().unwrap().checkpoint().unwrap();
+        snapshots.push((round, standby.snapshot()));
+    }
+    assert!(is_cancelled(&old.get(&seen, [0; 4])));
+    assert!(standby.statistics().snapshots.memory_bytes <= 1 << 20);
+    for (round, snapshot) in &snapshots {
+        let read = snapshot.get(&seen, [0; 4]);
+        assert!(is_cancelled(&read) || read.unwrap().unwrap() == value(*round), "round {round}");
+    }
+    let (round, newest) = snapshots.last().unwrap();
+    assert_eq!(newest.get(&seen, [0; 4]).unwrap().unwrap(), value(*round));
+}
