@@ -22,9 +22,19 @@ fn quoted(text: &str) -> Vec<&str> {
 
 #[test]
 fn the_tests_that_hold_the_guarantees_are_there() {
-    let section = section("docs/testing.md", "Which test holds which guarantee");
+    names_tests("Which test holds which guarantee");
+}
+
+#[test]
+fn the_tests_that_show_postgresqls_behaviours_are_there() {
+    names_tests("Standbys");
+}
+
+/// The tests that a section of docs/testing.md names with their paths are there.
+fn names_tests(title: &str) {
+    let section = section("docs/testing.md", title);
     let mut found = 0;
-    for name in quoted(&section).into_iter().filter(|name| name.contains(".rs")) {
+    for name in quoted(&section).into_iter().filter(|name| name.contains(".rs") && name.contains('/')) {
         let (path, test) = name.split_once("::").map_or((name, None), |(path, test)| (path, Some(test)));
         let group = if path.starts_with("testing/") { "" } else { "crates" };
         let source = std::fs::read_to_string(repository().join(group).join(path));
