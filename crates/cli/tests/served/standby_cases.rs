@@ -54,6 +54,28 @@ fn a_standby_ahead_of_its_upstream_is_read_and_waits_for_it() {
     primary.end();
 }
 
+/// Nothing was committed since: the pages of the new primary end where its timeline begins.
+#[test]
+fn a_standby_is_made_of_one_that_was_promoted_a_moment_ago() {
+    let place = Place::new();
+    let old = place.serve(&[]);
+    rows(&mut old.client(), "create table t (a int primary key); insert into t values (1)");
+    let new = follow(&place, "new", &old);
+    wait_for(&new, &old, WRITTEN);
+    old.kill();
+    promote(&place, "new");
+    let third = follow(&place, "third", &new);
+    assert_eq!(ask(&third, "select count(*) from t"), "1");
+    third.kill();
+    let third = follow(&place, "third", &new);
+    rows(&mut new.client(), "insert into t values (2)");
+    wait_for(&third, &new, WRITTEN);
+    assert_eq!(ask(&third, "select count(*) from t"), "2");
+    assert_eq!(ask(&third, "select received_tli from pg_stat_wal_receiver"), "2");
+    third.end();
+    new.end();
+}
+
 /// The machine of the old primary comes up again, and serves it as it always did.
 #[test]
 fn a_standby_is_not_taken_back_by_an_old_primary() {

@@ -5,12 +5,12 @@ mod common;
 
 use std::sync::Arc;
 
-use common::copying::{copy, copy_while, disturb, everything, primary, receive, slot, write};
+use common::copying::{copy, copy_while, disturb, everything, history_of, primary, receive, slot, write};
 use common::following::follow;
 use common::small_options;
 use seawall_crash_harness::{environment, open, template};
 use seawall_engine::{
-    Database, DatabaseDirectory, Error, HoldOptions, PageProtection, check_restore_directory,
+    Database, DatabaseDirectory, Error, HoldOptions, Options, PageProtection, check_restore_directory,
 };
 use seawall_io::Disk;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
@@ -209,6 +209,59 @@ fn a_load_that_left_the_log_before_the_slot_was_made_is_in_the_copy() {
         }
         receive(&primary, &standby).unwrap();
         assert_eq!(standby.standby().unwrap().copied_until(), None);
+        assert_eq!(everything(&standby), everything(&primary), "seed {seed}");
+        standby.check(&mut |damage| panic!("seed {seed}: {damage}")).unwrap();
+    }
+}
+
+/// A primary, and its standby that was promoted and has committed nothing since: its pages have all that it received, or less.
+fn just_promoted(
+    seed: u64,
+    random: &mut SeededRandom,
+    has_all_in_pages: bool,
+    options: &Options,
+) -> (Database, Database) {
+    let primary = primary();
+    for _row in 0..random.range(1..100_u64) {
+        write(&primary, random);
+        disturb(&primary, random);
+    }
+    let disk = SimulatedDisk::new(seed);
+    copy(&primary, &disk, random, "first").unwrap();
+    let promoted = follow(&disk, options);
+    receive(&primary, &promoted).unwrap();
+    if has_all_in_pages {
+        promoted.standby().unwrap().checkpoint().unwrap();
+    }
+    promoted.standby().unwrap().promote("test").unwrap();
+    drop(promoted.log().hold("standby", slot(), None).unwrap());
+    (primary, promoted)
+}
+
+/// The first record that it needs is the one that began the timeline.
+#[test]
+fn a_copy_whose_redo_point_is_where_the_timeline_began_is_followed() {
+    for seed in seeds(10) {
+        let mut random = SeededRandom::new(seed);
+        let has_all_in_pages = random.below(2) == 0;
+        let (_former, primary) = just_promoted(seed, &mut random, has_all_in_pages, &small_options());
+        let fork = history_of(&primary).forks.last().unwrap().fork;
+        let disk = SimulatedDisk::new(seed + 1);
+        copy(&primary, &disk, &mut random, "second").unwrap();
+        // Once with nothing of the timeline, and once with some of it.
+        let left = disk.after_power_loss(PowerLoss::Random(seed));
+        disk.crash();
+        let standby = follow(&left, &small_options());
+        assert_eq!(standby.standby().unwrap().wanted().unwrap(), fork, "seed {seed}");
+        drop(standby);
+        let left = left.after_power_loss(PowerLoss::Random(seed));
+        let standby = follow(&left, &small_options());
+        receive(&primary, &standby).unwrap();
+        assert_eq!(standby.standby().unwrap().copied_until(), None);
+        let again = left.after_power_loss(PowerLoss::Random(seed));
+        left.crash();
+        let standby = follow(&again, &small_options());
+        receive(&primary, &standby).unwrap();
         assert_eq!(everything(&standby), everything(&primary), "seed {seed}");
         standby.check(&mut |damage| panic!("seed {seed}: {damage}")).unwrap();
     }

@@ -167,6 +167,11 @@ impl ReceivedMark {
         Ok(Some(ReceivedMark { file, database, timeline, synced: mark.synced, next: COPIES - 1 - index }))
     }
 
+    /// Its name in the log directory.
+    pub fn file_name(&self) -> String {
+        file_name_of(self.timeline.id)
+    }
+
     /// The log of the timeline is durable here up to this LSN.
     pub fn synced(&self) -> Lsn {
         self.synced
@@ -214,7 +219,11 @@ pub fn received_stretches(
 }
 
 fn path_of(timeline: TimelineId) -> String {
-    format!("{LOG_DIRECTORY}/{:08X}.received", timeline.get())
+    format!("{LOG_DIRECTORY}/{}", file_name_of(timeline))
+}
+
+fn file_name_of(timeline: TimelineId) -> String {
+    format!("{:08X}.received", timeline.get())
 }
 
 /// What a copy says.

@@ -5,7 +5,7 @@
 
 use seawall_io::OpenMode as FileMode;
 use seawall_types::Lsn;
-use seawall_wal::{SegmentName, TimelineHistory};
+use seawall_wal::{ReceivedMark, SegmentName, TimelineHistory};
 
 use super::Restore;
 use crate::backup::BackupEnd;
@@ -15,10 +15,11 @@ use crate::standby::copied;
 
 impl Restore {
     /// Puts the beginning of the log where it belongs: `head` has the segment's bytes before the redo point, or none if the primary has not
-    /// begun that segment. `history` is that of the timeline that the redo point is on.
+    /// begun that segment. `history` is that of the timeline that the redo point is on. That timeline is received from there on, so it has
+    /// the mark that says so (`wal::received`): where it begins at the redo point, its first record is yet to come, and not lost.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`; `Log` if `head` does not end at the redo point.
+    /// `DiskFull`, `Io`; `Log` if `head` does not end at the redo point, or the timeline begins behind that.
     pub fn begin_log(&mut self, history: &TimelineHistory, head: &[u8]) -> Result<(), Error> {
         let disk = &self.environment.disk;
         if !history.forks.is_empty() {
@@ -26,6 +27,13 @@ impl Restore {
             let path = TimelineHistory::path(history.timeline);
             self.log_files.extend(path.strip_prefix(&format!("{LOG_DIRECTORY}/")).map(str::to_owned));
         }
+        let (database, timeline) = (self.base.database, history.timeline(history.timeline));
+        if timeline.began > self.base.redo_point {
+            let message = format!("timeline {} begins behind {}", timeline.id, self.base.redo_point);
+            return Err(Error::Log { message });
+        }
+        let mark = ReceivedMark::create(&**disk, database, timeline, self.base.redo_point);
+        self.log_files.insert(mark.map_err(|error| Error::log(&error))?.file_name());
         if head.is_empty() {
             return Ok(());
         }
