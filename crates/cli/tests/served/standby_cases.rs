@@ -76,6 +76,33 @@ fn a_standby_is_made_of_one_that_was_promoted_a_moment_ago() {
     new.end();
 }
 
+/// A commit waits for the standby that is made. So the pages of the new primary end before its timeline begins.
+#[test]
+fn a_standby_is_made_of_one_that_was_promoted_and_waits_for_it() {
+    let place = Place::new();
+    let old = place.serve(&[]);
+    rows(&mut old.client(), "create table t (a int primary key); insert into t values (1)");
+    let settings = followed("new", old.port);
+    let new =
+        place.serve_database("new", &["--synchronous-standby-names", "third", "--follow", settings.as_str()]);
+    wait_for(&new, &old, WRITTEN);
+    old.kill();
+    promote(&place, "new");
+    let third = std::thread::scope(|scope| {
+        let committed = scope.spawn(|| rows(&mut new.client(), "insert into t values (2)"));
+        let waits = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'";
+        wait_until("the commit waits", || ask(&new, waits) == "1");
+        let third = follow(&place, "third", &new);
+        committed.join().unwrap();
+        third
+    });
+    wait_for(&third, &new, WRITTEN);
+    assert_eq!(ask(&third, "select count(*) from t"), "2");
+    assert_eq!(ask(&third, "select received_tli from pg_stat_wal_receiver"), "2");
+    third.end();
+    new.end();
+}
+
 /// The machine of the old primary comes up again, and serves it as it always did.
 #[test]
 fn a_standby_is_not_taken_back_by_an_old_primary() {

@@ -9,6 +9,7 @@ use seawall_engine::{
     ArchiveMode, BackupBase, BackupEnd, Environment, Error, Options, Restore, RestoreMarker, RestoreOptions,
     TimelineHistory, check_restore_directory,
 };
+use seawall_types::Lsn;
 
 use crate::client::{ClientError, Dial, Streamed};
 use crate::connect::connect;
@@ -94,6 +95,11 @@ pub fn bootstrap(
     }
 }
 
+/// The history of the timeline that the redo point is on: the copy begins there, and receives one timeline after the other.
+fn history_at(primary: &TimelineHistory, redo_point: Lsn) -> TimelineHistory {
+    primary.up_to(primary.timeline_at(redo_point))
+}
+
 struct Copy<'a> {
     environment: &'a Environment,
     options: &'a Options,
@@ -108,10 +114,13 @@ enum State {
     /// The beginning of the log is to come.
     Head {
         restore: Box<Restore>,
-        history: TimelineHistory,
+        primary: TimelineHistory,
         head: Vec<u8>,
     },
-    Rows(Box<Restore>),
+    Rows {
+        restore: Box<Restore>,
+        primary: TimelineHistory,
+    },
 }
 
 impl Copy<'_> {
@@ -120,36 +129,37 @@ impl Copy<'_> {
         let unexpected = || BootstrapError::from(CopyMessageError::out_of_order());
         self.state = match (std::mem::replace(&mut self.state, State::Empty), FromPrimary::parse(message)?) {
             (state, FromPrimary::Alive) => state,
-            (State::Empty, FromPrimary::Base(base, history, archive_mode)) => {
+            (State::Empty, FromPrimary::Base(base, primary, archive_mode)) => {
+                let history = history_at(&primary, base.redo_point);
                 let restore = Box::new(self.begin(*base, &history, archive_mode)?);
-                State::Head { restore, history, head: Vec::new() }
+                State::Head { restore, primary, head: Vec::new() }
             }
-            (State::Head { restore, history, mut head }, FromPrimary::Head(bytes)) => {
+            (State::Head { restore, primary, mut head }, FromPrimary::Head(bytes)) => {
                 head.extend_from_slice(bytes);
-                State::Head { restore, history, head }
+                State::Head { restore, primary, head }
             }
-            (State::Head { mut restore, history, head }, FromPrimary::Rows(_)) => {
-                restore.begin_log(&history, &head)?;
-                self.state = State::Rows(restore);
+            (State::Head { mut restore, primary, head }, FromPrimary::Rows(_)) => {
+                restore.begin_log(&history_at(&primary, restore.redo_point()), &head)?;
+                self.state = State::Rows { restore, primary };
                 return self.take(message);
             }
-            (State::Rows(mut restore), FromPrimary::Rows(rows)) => {
+            (State::Rows { mut restore, primary }, FromPrimary::Rows(rows)) => {
                 for row in rows {
                     let (key, value) = row?;
                     restore.push(key, value)?;
                     self.rows += 1;
                     self.bytes += (key.len() + value.len()) as u64;
                 }
-                State::Rows(restore)
+                State::Rows { restore, primary }
             }
-            (State::Rows(restore), FromPrimary::End(end, rows)) => {
+            (State::Rows { restore, primary }, FromPrimary::End(end, rows)) => {
                 if rows != self.rows {
                     return Err(BootstrapError::CutShort);
                 }
-                self.state = State::Rows(restore);
+                self.state = State::Rows { restore, primary };
                 return Ok(Some(end));
             }
-            (State::Empty | State::Head { .. } | State::Rows(_), _) => return Err(unexpected()),
+            (State::Empty | State::Head { .. } | State::Rows { .. }, _) => return Err(unexpected()),
         };
         Ok(None)
     }
@@ -173,7 +183,7 @@ impl Copy<'_> {
 
     fn finish(self, end: BackupEnd) -> Result<(), BootstrapError> {
         match self.state {
-            State::Rows(restore) => Ok(restore.finish_copy(end)?),
+            State::Rows { restore, primary } => Ok(restore.finish_copy(end, &primary)?),
             State::Empty | State::Head { .. } => Err(BootstrapError::CutShort),
         }
     }

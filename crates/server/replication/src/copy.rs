@@ -5,12 +5,14 @@
 //!   standby:                Restore::begin --> begin_log --> push .. --> finish_copy --> follows from the redo point on
 //! ```
 //! The slot is there before the checkpoint, and keeps all log from its redo point on: no row that is loaded from then on leaves the log, and none
-//! of the log that a copy needs is removed. Integers are big-endian; a length of `u32::MAX` stands for nothing. Each message ends with the
-//! CRC-32C of the bytes before: rows have no checksum of their own on the way.
+//! of the log that a copy needs is removed. Timeline and history are those of the primary; the redo point may lie on an earlier timeline.
+//!
+//! Integers are big-endian; a length of `u32::MAX` stands for nothing. Each message ends with the CRC-32C of the bytes before: rows have no
+//! checksum of their own on the way.
 //!
 //! | byte | fields                                                                                                     |
 //! |------|------------------------------------------------------------------------------------------------------------|
-//! | `b`  | version 1, whether it may archive 1, database 16, page bytes 4, segment bytes 8, created 8, redo point 8, complete from 8, in doubt 8, first new storage 8, timeline 4, keys 4 + n, history 4 + n |
+//! | `b`  | version 2, whether it may archive 1, database 16, page bytes 4, segment bytes 8, created 8, redo point 8, complete from 8, in doubt 8, first new storage 8, timeline 4, keys 4 + n, history 4 + n |
 //! | `h`  | bytes of the segment that the redo point is in, from its beginning on; several messages                    |
 //! | `r`  | rows in the order of their keys: key 4 + n, value 4 + n                                                     |
 //! | `k`  | the primary lives                                                                                          |
@@ -24,7 +26,7 @@ use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
 use crate::sender::current_history;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// A message of rows has about so many bytes, and one row at least.
 const ROWS_BYTES: usize = 256 << 10;
 /// A walk takes so many bytes of leaves.
@@ -253,6 +255,7 @@ fn put_end(out: &mut Vec<u8>, end: &BackupEnd, rows: u64) {
 #[derive(Debug)]
 pub struct CopySender {
     backup: Backup,
+    /// Of the timeline that the database is on.
     history: TimelineHistory,
     archive_mode: ArchiveMode,
     next: Next,
@@ -280,9 +283,7 @@ impl CopySender {
     /// `ReadOnly` on a standby; what the engine says.
     pub fn begin(database: &Database, name: &str) -> Result<CopySender, Error> {
         let backup = Backup::begin_copy(database, name)?;
-        let redo_point = backup.base().redo_point;
-        let timeline = current_history(database)?.timeline_at(redo_point);
-        let history = database.log().timeline_history(timeline)?;
+        let history = current_history(database)?;
         let archive_mode = database.log().archive_mode()?;
         Ok(CopySender { backup, history, archive_mode, next: Next::Base, rows: 0 })
     }
@@ -347,7 +348,7 @@ impl CopySender {
         let (number, offset) =
             (base.redo_point.get() / base.segment_bytes, base.redo_point.get() % base.segment_bytes);
         let mut head = vec![0; usize::try_from(offset).unwrap_or(0)];
-        let name = SegmentName { number, timeline: self.history.timeline };
+        let name = SegmentName { number, timeline: self.history.timeline_at(base.redo_point) };
         match database.log().read_segment(name, 0, &mut head) {
             // The first record of a segment makes it.
             Err(Error::Io { .. }) if offset <= 4096 => Ok(Vec::new()),

@@ -237,8 +237,10 @@ impl Shared {
         if upstream.system != expected {
             return Err(FollowError::OtherDatabase { found: upstream.system, expected });
         }
-        if upstream.timeline < own {
-            return Err(FollowError::OldTimeline { found: upstream.timeline, own });
+        let Some(standby) = self.database().standby() else { return Ok(()) };
+        let needed = standby.copied_on()?.map_or(own, |copied_on| copied_on.max(own));
+        if upstream.timeline < needed {
+            return Err(FollowError::OldTimeline { found: upstream.timeline, own: needed });
         }
         let slot = &self.settings.slot;
         if ensure_slot(&mut client, slot)? == SlotState::Lost {
@@ -249,7 +251,6 @@ impl Shared {
             tracing::warn!(slot, "the slot is lost: it is made anew");
             renew_slot(&mut client, slot)?;
         }
-        let Some(standby) = self.database().standby() else { return Ok(()) };
         // The first timeline has no history; of a later one, another server may have one of the same number.
         attempt.until = Until::End;
         if upstream.timeline != TimelineId::FIRST {

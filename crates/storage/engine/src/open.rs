@@ -98,7 +98,7 @@ fn look(disk: &dyn Disk, purpose: Purpose) -> Result<Found, Error> {
         return Err(Error::Restoring { directory: disk.location("") });
     }
     if has(COPIED_PATH) && purpose == Purpose::Other {
-        let end = copied::read(disk)?.unwrap_or(Lsn::ZERO);
+        let end = copied::read(disk)?.map_or(Lsn::ZERO, |copied| copied.end);
         return Err(Error::CopyNotWhole { directory: disk.location(""), end });
     }
     if has(SUPERBLOCK_PATH) {
@@ -185,9 +185,9 @@ impl Engine {
         let mut lap = Lap::new(&*clock);
         engine.apply_control.set_delay(engine.options.apply_delay);
         if engine.log.received().is_some()
-            && let Some(end) = copied::read(&*engine.environment.disk)?
+            && let Some(copied) = copied::read(&*engine.environment.disk)?
         {
-            engine.apply_control.need_until(end);
+            engine.apply_control.need_until(copied.end);
             engine.complete_copy()?;
         }
         if matches!(continuation, Continuation::Same) {

@@ -5,15 +5,20 @@ mod common;
 
 use std::sync::Arc;
 
-use common::copying::{copy, copy_while, disturb, everything, history_of, primary, receive, slot, write};
+use common::copying::{
+    copy, copy_while, copy_with, disturb, everything, history_of, primary, receive, rows, slot, write,
+};
 use common::following::follow;
 use common::small_options;
 use seawall_crash_harness::{environment, open, template};
 use seawall_engine::{
-    Database, DatabaseDirectory, Error, HoldOptions, Options, PageProtection, check_restore_directory,
+    Database, DatabaseDirectory, Durability, Error, HoldOptions, Options, PageProtection, QuorumOptions,
+    QuorumPositions, Rejoined, ReplicationLevel, StandbyPositions, check_restore_directory,
 };
 use seawall_io::Disk;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
+use seawall_testing::wait_until;
+use seawall_types::{Lsn, TimelineId};
 
 #[test]
 fn a_copy_of_a_primary_that_goes_on_becomes_a_standby() {
@@ -238,6 +243,16 @@ fn just_promoted(
     (primary, promoted)
 }
 
+/// A commit that waits for standbys.
+fn waiting_commit(primary: &Database) -> std::thread::JoinHandle<Result<Lsn, Error>> {
+    let (writer, table) = (primary.new_session(), primary.table("t").unwrap());
+    let flushed = Durability::Replicated(ReplicationLevel::Flushed);
+    let waiting = std::thread::spawn(move || writer.with(flushed).put(&table, b"waits", b"v"));
+    wait_until("it is in the log", || primary.statistics().transactions.commits_in_flight > 0);
+    primary.flush().unwrap();
+    waiting
+}
+
 /// The first record that it needs is the one that began the timeline.
 #[test]
 fn a_copy_whose_redo_point_is_where_the_timeline_began_is_followed() {
@@ -265,6 +280,78 @@ fn a_copy_whose_redo_point_is_where_the_timeline_began_is_followed() {
         assert_eq!(everything(&standby), everything(&primary), "seed {seed}");
         standby.check(&mut |damage| panic!("seed {seed}: {damage}")).unwrap();
     }
+}
+
+/// A commit waits for the standby that is made, so the new primary takes no checkpoint before.
+#[test]
+fn a_copy_whose_redo_point_lies_before_the_timeline_is_followed() {
+    for seed in seeds(10) {
+        let mut random = SeededRandom::new(seed);
+        let has_all_in_pages = random.below(3) == 0;
+        let options = Options { quorum: Some(QuorumOptions::default()), ..small_options() };
+        let (_former, primary) = just_promoted(seed, &mut random, has_all_in_pages, &options);
+        let history = history_of(&primary);
+        let waiting = waiting_commit(&primary);
+        let disk = SimulatedDisk::new(seed + 1);
+        let end = copy_with(&primary, &disk, "second", || Ok(()), || Ok(())).unwrap();
+        let mut standby = follow(&disk, &small_options());
+        let is_on_first = standby.log().timeline() == TimelineId::FIRST;
+        assert_eq!(is_on_first, !has_all_in_pages, "seed {seed}");
+        if is_on_first {
+            receive(&primary, &standby).unwrap();
+            assert_eq!(standby.standby().unwrap().copied_until(), Some(end));
+            if random.below(2) == 0 {
+                drop(standby);
+                let place = DatabaseDirectory::at(environment(Arc::new(disk.clone())));
+                assert_eq!(place.rejoin(&small_options(), &history).unwrap(), Rejoined::AsItWas);
+                standby = follow(&disk, &small_options());
+            }
+            standby.standby().unwrap().follow_timeline(&history).unwrap();
+        }
+        receive(&primary, &standby).unwrap();
+        assert_eq!(standby.standby().unwrap().copied_until(), None);
+        let (written, flushed, applied) = (end, end, end);
+        let quorum = Some(QuorumPositions { written, flushed, applied });
+        primary.quorum().standbys_are_at(StandbyPositions { quorum, candidate: Some(end) });
+        waiting.join().unwrap().unwrap();
+        assert_eq!(everything(&standby), everything(&primary), "seed {seed}");
+        standby.check(&mut |damage| panic!("seed {seed}: {damage}")).unwrap();
+    }
+}
+
+/// The former primary goes on where the one that was copied has left its timeline.
+#[test]
+fn a_copy_is_not_whole_with_the_log_of_a_timeline_that_was_left_before_its_end() {
+    let mut random = SeededRandom::new(1);
+    let options = Options { quorum: Some(QuorumOptions::default()), ..small_options() };
+    let (former, primary) = just_promoted(1, &mut random, false, &options);
+    let waiting = waiting_commit(&primary);
+    let disk = SimulatedDisk::new(2);
+    let end = copy_with(&primary, &disk, "second", || Ok(()), || Ok(())).unwrap();
+    let standby = follow(&disk, &small_options());
+    while former.log().flushed() <= end {
+        write(&former, &mut random);
+    }
+    receive(&former, &standby).unwrap();
+    let place = standby.standby().unwrap();
+    assert!(place.applied() > end);
+    assert_eq!(place.copied_until(), Some(end));
+    assert_eq!(place.copied_on().unwrap(), Some(primary.log().timeline()));
+    let refused = place.promote("test").unwrap_err();
+    assert!(matches!(refused, Error::CopyNotWhole { .. }), "{refused}");
+    drop(standby);
+    // What it should not have got is cut off.
+    let history = history_of(&primary);
+    let place = DatabaseDirectory::at(environment(Arc::new(disk.clone())));
+    let cut = place.rejoin(&small_options(), &history).unwrap();
+    assert!(matches!(cut, Rejoined::Cut(_)), "{cut:?}");
+    let standby = follow(&disk, &small_options());
+    receive(&primary, &standby).unwrap();
+    assert_eq!(standby.standby().unwrap().copied_until(), None);
+    primary.close().unwrap();
+    assert!(waiting.join().unwrap().is_err(), "it waited for ever");
+    assert!(rows(&standby).contains(&(b"waits".to_vec(), b"v".to_vec())));
+    standby.check(&mut |damage| panic!("{damage}")).unwrap();
 }
 
 /// Page images lie behind the last commit in the log: the redo point of a copy is where that ends, and the standby that was there before

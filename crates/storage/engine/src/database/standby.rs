@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seawall_types::Lsn;
+use seawall_types::{Lsn, TimelineId};
 use seawall_wal::TimelineHistory;
 
 use super::Database;
@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::recovery::timeline::NewTimeline;
 use crate::standby::apply::not_a_standby;
 use crate::standby::control::StandbyStatistics;
+use crate::standby::copied;
 use crate::standby::phases::Promotion;
 
 /// A database that follows another one: see [`Database::standby`].
@@ -89,6 +90,16 @@ impl<'a> Standby<'a> {
     /// belongs to no moment, and a promotion is refused.
     pub fn copied_until(&self) -> Option<Lsn> {
         self.database.engine().apply_control.copied_until()
+    }
+
+    /// The timeline of the primary that the rows of such a copy are of; `None` for a whole database. The log of an earlier one alone
+    /// does not make it whole.
+    ///
+    /// # Errors
+    /// `Io`; `RestoreMarker` if the file that says so is damaged.
+    pub fn copied_on(&self) -> Result<Option<TimelineId>, Error> {
+        let copied = copied::read(&*self.database.engine().environment.disk)?;
+        Ok(copied.filter(|_| self.copied_until().is_some()).map(|copied| copied.timeline))
     }
 
     /// Waits until everything before `lsn` is applied, for at most `limit`. [`Database::cancel_token`] ends the wait.

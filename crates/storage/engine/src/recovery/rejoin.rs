@@ -86,11 +86,11 @@ pub(crate) fn rejoin(
     let pages_until = parting.at;
     let has_same_number = parting.next.as_ref().is_some_and(|next| own.has_number(next.timeline));
     let back = own.parting(&own.up_to(parting.timeline)).filter(|_| has_same_number);
-    let Some(back) = back else { return Cut { environment, options, parting, pages_until }.make() };
-    let first = Cut { environment, options, parting: back, pages_until }.make()?;
+    let Some(back) = back else { return Cut { environment, options, upstream, parting, pages_until }.make() };
+    let first = Cut { environment, options, upstream, parting: back, pages_until }.make()?;
     let common = own.up_to(parting.timeline);
     let Some(parting) = common.parting(upstream) else { return Ok(first) };
-    match (Cut { environment, options, parting, pages_until }.make()?, first) {
+    match (Cut { environment, options, upstream, parting, pages_until }.make()?, first) {
         (Rejoined::Cut(second), Rejoined::Cut(first)) => {
             Ok(Rejoined::Cut(CutLog { left: first.left, end: first.end, ..second }))
         }
@@ -103,6 +103,7 @@ pub(crate) fn rejoin(
 struct Cut<'a> {
     environment: &'a Environment,
     options: &'a Options,
+    upstream: &'a TimelineHistory,
     parting: Parting,
     /// Pages must hold nothing from here on.
     pages_until: Lsn,
@@ -110,7 +111,7 @@ struct Cut<'a> {
 
 impl Cut<'_> {
     fn make(&self) -> Result<Rejoined, Error> {
-        let Cut { environment, options, parting, pages_until } = self;
+        let Cut { environment, options, upstream, parting, pages_until } = self;
         let keys = keys_of_directory(environment, options)?;
         let source = LogSource::new(&environment.disk, keys.as_ref());
         let tree_options = tree_options(environment, options, keys.clone());
@@ -121,7 +122,12 @@ impl Cut<'_> {
         let mut reader = open_reader(&environment.disk, &superblock, keys.as_ref(), superblock.redo_point)?;
         reader.use_pending(PendingUse::Rescue);
         let fork = parting.at;
-        let copied = copied::read(&*environment.disk)?.unwrap_or(Lsn::ZERO);
+        let disk = &environment.disk;
+        let copied = match copied::read(&**disk)? {
+            // Where the log leads to it, its pages are as any others.
+            Some(copied) if copied.is_reached_by(upstream, disk)? => Lsn::ZERO,
+            copied => copied.map_or(Lsn::ZERO, |copied| copied.end),
+        };
         let pages = superblock.redo_point.max(superblock.log_end).max(copied);
         if pages > *pages_until {
             // A timeline that goes on there, and that this server has not come to the end of, is followed as it is.

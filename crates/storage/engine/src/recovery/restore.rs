@@ -271,6 +271,11 @@ impl Restore {
         })
     }
 
+    /// Where the replay onto the rows begins.
+    pub fn redo_point(&self) -> Lsn {
+        self.base.redo_point
+    }
+
     /// Which rows were there when it began: those that are added are behind them.
     pub fn rows_there(&self) -> &RowsThere {
         &self.rows_there

@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::log::setup::LogSetup;
 use crate::recovery::timeline::history_of;
 use crate::standby::apply::not_a_standby;
+use crate::standby::copied;
 
 impl Engine {
     /// Where the timeline that is received was left for one of `history`, if it was.
@@ -62,8 +63,12 @@ impl Engine {
             return Err(Error::BeyondFork { end, fork, timeline: history.timeline });
         }
         // Its rows may be of commits that are not in the new timeline's history.
-        if let Some(end) = self.apply_control.copied_until().filter(|end| *end > fork) {
-            return Err(Error::CopyBeyondFork { end, fork, timeline: history.timeline });
+        let disk = &self.environment.disk;
+        if self.apply_control.copied_until().is_some()
+            && let Some(copied) = copied::read(&**disk)?
+            && !copied.is_reached_by(history, disk)?
+        {
+            return Err(Error::CopyBeyondFork { end: copied.end, fork, timeline: history.timeline });
         }
         if end < fork {
             let message =

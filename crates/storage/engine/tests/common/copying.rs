@@ -107,12 +107,30 @@ pub(crate) fn copy_while(
     disk: &SimulatedDisk,
     random: &mut SeededRandom,
     name: &str,
+    meanwhile: impl FnMut() -> Result<(), Error>,
+) -> Result<Lsn, Error> {
+    copy_with(primary, disk, name, meanwhile, || {
+        for _row in 0..3 {
+            write(primary, random);
+            disturb(primary, random);
+        }
+        if random.below(4) == 0 { primary.checkpoint().map(drop) } else { Ok(()) }
+    })
+}
+
+/// Copies a primary; `meanwhile` is called between the redo point and the first row, `between` before each range of rows.
+pub(crate) fn copy_with(
+    primary: &Database,
+    disk: &SimulatedDisk,
+    name: &str,
     mut meanwhile: impl FnMut() -> Result<(), Error>,
+    mut between: impl FnMut() -> Result<(), Error>,
 ) -> Result<Lsn, Error> {
     let mut backup = Backup::begin_copy(primary, name)?;
     let base = backup.base().clone();
-    let timeline = primary.log().timeline_history(primary.log().timeline())?.timeline_at(base.redo_point);
-    let history = primary.log().timeline_history(timeline)?;
+    let history_of_primary = history_of(primary);
+    let timeline = history_of_primary.timeline_at(base.redo_point);
+    let history = history_of_primary.up_to(timeline);
     let marker = RestoreMarker {
         asked_for: "a copy".to_owned(),
         backup: name.to_owned(),
@@ -136,13 +154,7 @@ pub(crate) fn copy_while(
     }
     let mut next = Some(backup.first_key());
     while let Some(from) = next {
-        for _row in 0..3 {
-            write(primary, random);
-            disturb(primary, random);
-        }
-        if random.below(4) == 0 {
-            primary.checkpoint()?;
-        }
+        between()?;
         let mut pushed = Ok(());
         let range = backup.read_range(&from, 16 << 10, &mut |item| {
             if let BackupItem::Row { key, value } = item
@@ -155,7 +167,7 @@ pub(crate) fn copy_while(
         next = range.next;
     }
     let end = backup.finish()?;
-    restore.finish_copy(end)?;
+    restore.finish_copy(end, &history_of_primary)?;
     Ok(end.end)
 }
 

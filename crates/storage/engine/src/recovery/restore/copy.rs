@@ -51,11 +51,12 @@ impl Restore {
     }
 
     /// All rows were added: leaves a directory that is opened to be followed
-    /// ([`DatabaseDirectory::follow`](crate::DatabaseDirectory::follow)), and in no other way before it has the log up to `end`.
+    /// ([`DatabaseDirectory::follow`](crate::DatabaseDirectory::follow)), and in no other way before it has the log up to `end`, which is on
+    /// the timeline of `primary`.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
-    pub fn finish_copy(mut self, end: BackupEnd) -> Result<(), Error> {
+    pub fn finish_copy(mut self, end: BackupEnd, primary: &TimelineHistory) -> Result<(), Error> {
         self.graft()?;
         self.superblock.next_table = end.next_table;
         for _copy in 0..2 {
@@ -69,7 +70,7 @@ impl Restore {
         let disk = &*environment.disk;
         disk.sync_directory(LOG_DIRECTORY).map_err(io)?;
         archive_mode.apply(disk)?;
-        copied::write(disk, end.end)?;
+        copied::write(&environment.disk, end.end, primary)?;
         // Together: as long as the marker is there, the next copy begins anew.
         disk.sync_directory("").map_err(io)?;
         disk.remove(RESTORING_PATH).map_err(io)?;
