@@ -29,6 +29,9 @@ pub(crate) enum Command {
     PowerLoss(PowerLossOptions),
     /// Run clients at once, and check by what they saw what isolation they had.
     Histories(HistoriesOptions),
+    /// Run a primary and two standbys on a bad network, with clients on all of them, over promotions, cuts and restarts, and check by what
+    /// clients saw that all servers agree on the order of commits.
+    Standbys(StandbysOptions),
     /// Let disk calls fail, fill the disk, slow it down, turn bits over and move the clock, and hold the database to what it
     /// promises then.
     Faults(FaultsOptions),
@@ -97,6 +100,25 @@ pub(crate) struct HistoriesOptions {
     /// Hold the histories to another level: a stronger one must be found broken.
     #[arg(long, value_enum)]
     pub(crate) check_as: Option<Level>,
+    /// Go on after the first finding.
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StandbysOptions {
+    /// No round begins after so many seconds; there is at least one.
+    #[arg(long, default_value_t = 10)]
+    pub(crate) seconds: u64,
+    /// Rounds of so many seeds, however long they take.
+    #[arg(long, conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: Option<u64>,
+    /// The first seed; the others follow, one a round.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Hold the histories to a promise that is not made: a standby shows at once what was acknowledged. It must be found broken.
+    #[arg(long)]
+    pub(crate) check_as_one_server: bool,
     /// Go on after the first finding.
     #[arg(long)]
     pub(crate) keep_going: bool,

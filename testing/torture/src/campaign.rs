@@ -26,7 +26,7 @@ use crate::finding::Report;
 use slice::{SLICE_MAX, Slice, Torture};
 use state::{Share, State};
 
-const TORTURES: [Torture; 7] = [
+const TORTURES: [Torture; 8] = [
     Torture {
         name: "crashes",
         seeds: 2,
@@ -38,6 +38,7 @@ const TORTURES: [Torture; 7] = [
     Torture { name: "options", seeds: 200, count: "--histories", words: &["--sets", "8"] },
     Torture { name: "faults", seeds: 1000, count: "--runs", words: &[] },
     Torture { name: "histories", seeds: 60, count: "--seeds", words: &["--keep-going"] },
+    Torture { name: "standbys", seeds: 20, count: "--seeds", words: &["--keep-going"] },
     Torture { name: "power-loss", seeds: 30, count: "--runs", words: &["--keep-going"] },
 ];
 

@@ -27,22 +27,20 @@ mod history;
 mod inconsistencies;
 mod lists;
 mod round;
+pub(crate) mod standbys;
+mod told;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use seawall::Isolation;
 use seawall_io::{Clock, SystemClock};
 
 use crate::arguments::{HistoriesOptions, Level};
-use crate::error::{TortureError, io_error};
+use crate::error::TortureError;
 use crate::finding::{Finding, Report};
 use crate::progress;
-use history::{History, Outcome};
 use round::Stop;
-
-/// Of one history, no more anomalies are told.
-const TOLD_MAX: usize = 3;
+use told::{TOLD_MAX, count, keep};
 
 /// Runs rounds of `options.seeds`, or for `options.seconds`, at least one of each level.
 pub(crate) fn run(options: &HistoriesOptions) -> Result<Report, TortureError> {
@@ -102,25 +100,4 @@ fn round(
         }
     }
     Ok(Vec::new())
-}
-
-fn count(history: &History, report: &mut Report) {
-    for transaction in history {
-        let what = match transaction.outcome {
-            Outcome::Committed => "transactions committed",
-            Outcome::Aborted => "transactions aborted",
-            Outcome::Unknown => "transactions of unknown outcome",
-        };
-        report.count(what, 1);
-        report.count("lists read", transaction.reads().count() as u64);
-    }
-}
-
-/// The history as JSON, in a file that stays.
-fn keep(history: &History, seed: u64) -> Result<PathBuf, TortureError> {
-    let prefix = format!("seawall-torture-history-{seed}-");
-    let builder = tempfile::Builder::new().prefix(&prefix).suffix(".json").disable_cleanup(true).tempfile();
-    let file = builder.map_err(io_error("make a file for evidence"))?;
-    serde_json::to_writer(std::io::BufWriter::new(file.as_file()), history)?;
-    Ok(file.path().to_owned())
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!   seawall-torture power-loss    a real process on a mounted disk that loses power
 //!                   histories     clients at once; their reads and appends tell what isolation they had
+//!                   standbys      a primary and two standbys: the same, on all of them, over promotions and a bad network
 //!                   faults        a disk that fails, fills up, is slow or rots, and a clock that jumps
 //!                   crashes       power losses in disk calls, and every state that they may leave
 //!                   model         random histories against a plain model
@@ -14,7 +15,7 @@
 //!   seed --> plan --> run --> what was promised, compared with what is there --> Report of Findings, each with a seed
 //! ```
 //! Invariants:
-//! * It uses what an embedding program uses, and nothing of the engine's insides.
+//! * It uses what an embedding program uses, and nothing of the engine's insides. Standbys are served by the real server.
 //! * Whatever it decides comes from the seed. What the kernel's scheduler decides does not: each torture says how
 //!   much of a run its seed repeats.
 //! * Each torture can be shown to find something: a disk that lies, a planted anomaly.
@@ -66,6 +67,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match &arguments.command {
         Command::PowerLoss(options) => power_loss::run(options),
         Command::Histories(options) => histories::run(options),
+        Command::Standbys(options) => histories::standbys::run(options),
         Command::Faults(options) => Ok(faults::run(options)),
         Command::Crashes(options) => Ok(crashes::run(options)),
         Command::Lives(options) => Ok(crashes::run_lives(options)),

@@ -31,6 +31,8 @@ pub(super) enum Kind {
     LostAppend,
     /// A transaction does not see what was committed before it began, though others do.
     StaleRead,
+    /// A reader of a standby sees more or less than its snapshot has.
+    OutOfPosition,
     /// Two transactions changed a list after they had read the same state of it.
     LostUpdate,
     /// A cycle of `ww`.

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use seawall::{
-    Database, Durability, Error, Isolation, LockWait, Table, Transaction as DatabaseTransaction,
+    Database, Durability, Error, Isolation, LockWait, Lsn, Table, Transaction as DatabaseTransaction,
     TransactionOptions,
 };
 use seawall_simulation::SeededRandom;
 
 use super::gone;
-use super::history::{Element, History, Key, Operation, Outcome, Transaction};
+use super::history::{Element, History, Key, Operation, Outcome, Place, Transaction};
 
 /// Lists that clients work on at a time.
 const SLOTS: usize = 5;
@@ -73,9 +73,28 @@ impl Recorder {
         }
     }
 
+    /// Lists that have their turn.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        (0..SLOTS).map(|slot| self.key(slot)).collect()
+    }
+
+    /// The last commit that was acknowledged and has a stamp: its begin, and the stamp.
+    pub(super) fn last_commit(&self) -> Option<(u64, Lsn)> {
+        let history = self.history.lock();
+        let newest = history.iter().rev().filter(|transaction| transaction.is_committed());
+        newest
+            .filter(|transaction| !transaction.place.is_standby)
+            .find_map(|transaction| Some((transaction.begin, Lsn::new(transaction.place.position?))))
+    }
+
     /// What was seen and told so far.
     pub(super) fn so_far(&self) -> History {
         self.history.lock().clone()
+    }
+
+    /// A failover takes what the server that is promoted lacks, whatever clients waited for.
+    pub(super) fn nothing_is_durable(&self) {
+        self.history.lock().iter_mut().for_each(|transaction| transaction.is_durable = false);
     }
 
     /// Everything was looked at after a power loss, and nothing was done since: takes what is gone out of the history.
@@ -95,11 +114,39 @@ pub(super) struct Work {
     pub(super) transactions: u64,
     /// Of a hundred commits, how many do not wait for the disk.
     pub(super) async_percent: u64,
+    /// How durable the others are when they return.
+    pub(super) durability: Durability,
+}
+
+/// What a client knows of its transaction.
+struct Ended {
+    outcome: Outcome,
+    /// Why no more.
+    error: Option<Error>,
+    /// The stamp of its commit, if it has one.
+    position: Option<Lsn>,
+}
+
+impl Ended {
+    fn aborted(error: Option<Error>) -> Ended {
+        Ended { outcome: Outcome::Aborted, error, position: None }
+    }
+
+    fn told(result: Result<Lsn, Error>, outcome: Outcome) -> Ended {
+        match result {
+            Ok(position) => Ended { outcome, error: None, position: Some(position) },
+            Err(error) if error.is_retryable() => Ended::aborted(Some(error)),
+            // It may be in the log or not: recovery decides.
+            Err(error) => Ended { outcome: Outcome::Unknown, error: Some(error), position: None },
+        }
+    }
 }
 
 /// One client, on a thread of its own.
 pub(super) struct Client<'a> {
     pub(super) number: u32,
+    /// Of the primary.
+    pub(super) server: u32,
     pub(super) database: &'a Database,
     pub(super) table: &'a Table,
     pub(super) recorder: &'a Recorder,
@@ -127,7 +174,7 @@ impl Client<'_> {
     fn run_one(&mut self) -> Result<(), Error> {
         let begin = self.recorder.now();
         let is_async = self.random.chance(self.work.async_percent, 100);
-        let durability = if is_async { Durability::Async } else { Durability::Sync };
+        let durability = if is_async { Durability::Async } else { self.work.durability };
         let options = TransactionOptions {
             isolation: self.work.isolation,
             durability,
@@ -137,30 +184,32 @@ impl Client<'_> {
         let mut transaction = self.database.with(options).begin();
         let mut operations = Vec::new();
         let result = self.work_on(&mut transaction, &mut operations);
-        let (outcome, error) = match result {
-            Err(error) => (Outcome::Aborted, Some(error)),
+        let ended = match result {
+            Err(error) => Ended::aborted(Some(error)),
             Ok(()) if self.random.chance(1, 12) => {
                 transaction.rollback();
-                (Outcome::Aborted, None)
+                Ended::aborted(None)
             }
             Ok(()) if self.random.chance(1, 8) => self.end_in_two_phases(transaction, begin, durability),
-            Ok(()) => told(transaction.commit(), Outcome::Committed),
+            Ok(()) => Ended::told(transaction.commit(), Outcome::Committed),
         };
-        let outcome = if (self.is_dead)() {
+        let Ended { mut outcome, error, position } = ended;
+        if (self.is_dead)() {
             operations.retain(|operation| matches!(operation, Operation::Append { .. }));
-            Outcome::Unknown
-        } else {
-            outcome
-        };
+            outcome = Outcome::Unknown;
+        }
         let end = if outcome == Outcome::Unknown { u64::MAX } else { self.recorder.now() };
-        let is_durable = !is_async;
+        let has_stamp = operations.iter().any(|operation| matches!(operation, Operation::Append { .. }));
+        let position = position.filter(|_| has_stamp && outcome == Outcome::Committed).map(Lsn::get);
+        let place = Place { server: self.server, position, ..Place::default() };
         self.recorder.record(Transaction {
             client: self.number,
             begin,
             end,
             outcome,
-            is_durable,
+            is_durable: !is_async,
             operations,
+            place,
         });
         match error {
             Some(error) if !error.is_retryable() => Err(error),
@@ -174,13 +223,15 @@ impl Client<'_> {
         transaction: DatabaseTransaction,
         begin: u64,
         durability: Durability,
-    ) -> (Outcome, Option<Error>) {
+    ) -> Ended {
         let gid = begin.to_string();
         match transaction.prepare(&gid) {
             Ok(_) => {}
             // There is nothing to decide: it has read, and that is all.
-            Err(Error::NothingToPrepare) => return (Outcome::Committed, None),
-            Err(error) => return told(Err(error), Outcome::Committed),
+            Err(Error::NothingToPrepare) => {
+                return Ended { outcome: Outcome::Committed, error: None, position: None };
+            }
+            Err(error) => return Ended::told(Err(error), Outcome::Committed),
         }
         // Others meet what it holds.
         std::thread::yield_now();
@@ -190,9 +241,9 @@ impl Client<'_> {
             (self.database.two_phase().with(durability).commit(&gid), Outcome::Committed)
         };
         match decided {
-            Ok(_) => (outcome, None),
+            Ok(position) => Ended { outcome, error: None, position: Some(position) },
             // It is in doubt, whatever the error, unless it is decided.
-            Err(error) => (Outcome::Unknown, Some(error)),
+            Err(error) => Ended { outcome: Outcome::Unknown, error: Some(error), position: None },
         }
     }
 
@@ -246,18 +297,8 @@ impl Client<'_> {
         transaction: &mut DatabaseTransaction,
         operations: &mut Vec<Operation>,
     ) -> Result<(), Error> {
-        let keys: Vec<Key> = (0..SLOTS).map(|slot| self.recorder.key(slot)).collect();
+        let keys = self.recorder.keys();
         read_all(transaction, self.table, &keys, operations)
-    }
-}
-
-/// What the client knows of its transaction, and why no more.
-fn told(result: Result<seawall::Lsn, Error>, success: Outcome) -> (Outcome, Option<Error>) {
-    match result {
-        Ok(_) => (success, None),
-        Err(error) if error.is_retryable() => (Outcome::Aborted, Some(error)),
-        // It may be in the log or not: recovery decides.
-        Err(error) => (Outcome::Unknown, Some(error)),
     }
 }
 
@@ -304,16 +345,37 @@ pub(super) fn look_at_everything(
     table: &Table,
     recorder: &Recorder,
     client: u32,
+    place: Place,
 ) -> Result<(), Error> {
+    let keys: Vec<Key> = (0..recorder.keys_end()).collect();
+    recorder.record(look(database, table, recorder, client, &keys, place)?);
+    Ok(())
+}
+
+/// One transaction that reads the lists `keys`, in one scan or one after the other; to be recorded.
+pub(super) fn look(
+    database: &Database,
+    table: &Table,
+    recorder: &Recorder,
+    client: u32,
+    keys: &[Key],
+    mut place: Place,
+) -> Result<Transaction, Error> {
     let begin = recorder.now();
     let mut transaction = database.begin();
     let mut operations = Vec::new();
-    let keys: Vec<Key> = (0..recorder.keys_end()).collect();
-    read_all(&mut transaction, table, &keys, &mut operations)?;
+    if begin.is_multiple_of(2) {
+        read_all(&mut transaction, table, keys, &mut operations)?;
+    } else {
+        for &key in keys {
+            let list = decode(transaction.get(table, key.to_be_bytes())?);
+            operations.push(Operation::Read { key, list });
+        }
+    }
+    place.position = transaction.snapshot_lsn().map(Lsn::get).filter(|_| place.is_standby);
     transaction.commit()?;
     let (end, outcome) = (recorder.now(), Outcome::Committed);
-    recorder.record(Transaction { client, begin, end, outcome, is_durable: true, operations });
-    Ok(())
+    Ok(Transaction { client, begin, end, outcome, is_durable: true, operations, place })
 }
 
 fn encode(list: &[Element]) -> Vec<u8> {

@@ -1,11 +1,11 @@
 //! Who must come after whom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use super::anomaly::{Anomaly, CycleKind, Kind};
 use super::cycles::Digraph;
-use super::history::{Element, History, Key, Outcome};
+use super::history::{Element, History, Key, Outcome, Transaction};
 use super::lists::Lists;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ enum Why {
     WriteRead { key: Key, element: Element },
     /// It appended what the other did not read.
     ReadWrite { key: Key, element: Element },
-    /// It began after the other had ended.
+    /// It began after the other had ended, or after its server had applied the other.
     RealTime,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for Edge {
             Why::ReadWrite { key, element } => {
                 write!(formatter, "rw: {to} appended {element} to list {key}, which {from} did not see")
             }
-            Why::RealTime => write!(formatter, "rt: {from} had ended before {to} began"),
+            Why::RealTime => write!(formatter, "rt: {from} had ended, or was applied, before {to} began"),
         }
     }
 }
@@ -116,8 +116,7 @@ impl Dependencies {
         }
     }
 
-    /// From each transaction to those that began after its end; edges that follow from others are left out, so that
-    /// there are at most as many for each transaction as there are clients.
+    /// From each transaction to those that must see it because of when they began.
     fn add_real_time(&mut self, history: &History, lists: &Lists) {
         let took_place = |index: &usize| {
             let transaction = &history[*index];
@@ -129,6 +128,28 @@ impl Dependencies {
             }
         };
         let nodes: Vec<usize> = (0..history.len()).filter(took_place).collect();
+        let of = |is_wanted: &dyn Fn(&Transaction) -> bool| -> Vec<usize> {
+            nodes.iter().copied().filter(|index| is_wanted(&history[*index])).collect()
+        };
+        // Primaries follow each other; and what a standby has shown, it shows from then on.
+        self.add_later(history, &of(&|transaction| !transaction.place.is_standby));
+        let lagging = of(&|transaction| transaction.place.is_standby);
+        let servers: BTreeSet<u32> = lagging.iter().map(|index| history[*index].place.server).collect();
+        for server in servers {
+            self.add_later(history, &of(&|transaction| transaction.place.server == server));
+        }
+        let by_begin: HashMap<u64, usize> =
+            nodes.iter().map(|index| (history[*index].begin, *index)).collect();
+        for index in lagging {
+            if let Some(&from) = history[index].place.awaited.and_then(|begin| by_begin.get(&begin)) {
+                self.edges.push(Edge { from, to: index, why: Why::RealTime });
+            }
+        }
+    }
+
+    /// From each of `nodes` to those that began after its end; edges that follow from others are left out, so that there are at most as
+    /// many for each transaction as there are clients.
+    fn add_later(&mut self, history: &History, nodes: &[usize]) {
         let begins = nodes.iter().map(|&index| (history[index].begin, false, index));
         let ends = nodes.iter().map(|&index| (history[index].end, true, index));
         let mut moments: Vec<(u64, bool, usize)> = begins.chain(ends).collect();

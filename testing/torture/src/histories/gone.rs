@@ -33,6 +33,23 @@ pub(super) fn take(history: &mut History) -> Result<u64, String> {
     Ok(gone.len() as u64)
 }
 
+/// No standby has shown what the power took: only what is durable is sent to it. `after` ends with the look at everything.
+///
+/// # Errors
+/// What one has shown.
+pub(super) fn check_standbys(before: &History, after: &History) -> Result<(), String> {
+    let there = after.last().map(elements_read).unwrap_or_default();
+    let readers = before.iter().enumerate().filter(|(_, reader)| reader.place.is_standby);
+    for (index, reader) in readers {
+        if let Some((key, element)) = elements_read(reader).difference(&there).next() {
+            return Err(format!(
+                "transaction {index} read {element} in list {key} on a standby, and the power took it from the primary's disk"
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn elements_read(transaction: &Transaction) -> HashSet<(Key, Element)> {
     transaction.reads().flat_map(|(key, list)| list.iter().map(move |element| (key, *element))).collect()
 }
@@ -68,11 +85,12 @@ fn check_prefix(history: &History, gone: &[usize], there: &HashSet<(Key, Element
 
 #[cfg(test)]
 mod tests {
+    use super::super::history::Place;
     use super::*;
 
     fn transaction(moment: u64, is_durable: bool, operations: Vec<Operation>) -> Transaction {
         let (begin, end, outcome) = (10 * moment, 10 * moment + 5, Outcome::Committed);
-        Transaction { client: 1, begin, end, outcome, is_durable, operations }
+        Transaction { client: 1, begin, end, outcome, is_durable, operations, place: Place::default() }
     }
 
     fn append(element: Element) -> Operation {

@@ -31,6 +31,18 @@ pub(super) enum Outcome {
     Unknown,
 }
 
+/// Where a transaction ran. `Default`: on the only server that there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Place {
+    pub(super) server: u32,
+    /// The server was a standby, which may lag: of real time, only what happened on the same server counts.
+    pub(super) is_standby: bool,
+    /// The stamp of its commit; of a reader of a standby, the snapshot. `None`: not known.
+    pub(super) position: Option<u64>,
+    /// Begin of the transaction whose commit the server had applied for certain when this one began.
+    pub(super) awaited: Option<u64>,
+}
+
 /// One try of a client. Moments are counted, not timed: each begin and end in the whole history has a number of its
 /// own.
 #[derive(Clone, Debug, Serialize)]
@@ -44,6 +56,7 @@ pub(super) struct Transaction {
     /// The client waited until it was on stable storage.
     pub(super) is_durable: bool,
     pub(super) operations: Vec<Operation>,
+    pub(super) place: Place,
 }
 
 impl Transaction {

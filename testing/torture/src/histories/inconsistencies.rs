@@ -1,11 +1,11 @@
 //! What a single read tells, without any cycle.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use seawall::Isolation;
 
 use super::anomaly::{Anomaly, Kind};
-use super::history::{Element, History, Key, Operation, Outcome, Transaction};
+use super::history::{Element, History, Key, Operation, Outcome, Place, Transaction};
 use super::lists::Lists;
 
 /// All anomalies of the history that are no cycles.
@@ -24,6 +24,7 @@ pub(super) fn inconsistencies(history: &History, lists: &Lists, isolation: Isola
         }));
     }
     found.extend(stale_reads(history, lists));
+    found.extend(out_of_position(history, lists));
     found.extend(lost_appends(history, lists));
     found.extend(lost_updates(history, lists));
     found
@@ -115,27 +116,26 @@ fn internal(transaction: &Transaction, isolation: Isolation) -> Option<String> {
     None
 }
 
-/// Reads that miss an element whose transaction had ended before the reader began.
+/// Reads that miss an element whose transaction had ended before the reader began, where that counts.
 fn stale_reads(history: &History, lists: &Lists) -> Vec<Anomaly> {
-    // For each length of a list, who of those behind it ended first.
-    let mut first_behind: BTreeMap<Key, Vec<Option<usize>>> = BTreeMap::new();
-    for (key, order) in lists.orders() {
-        let mut first: Option<usize> = None;
-        let mut behind = vec![None];
-        for &element in order.iter().rev() {
-            // One of unknown outcome took place: somebody has read the element.
-            let writer =
-                lists.writer(key, element).filter(|writer| history[*writer].outcome != Outcome::Aborted);
-            first = [first, writer].into_iter().flatten().min_by_key(|index| history[*index].end);
-            behind.push(first);
-        }
-        behind.reverse();
-        first_behind.insert(key, behind);
-    }
+    let lagging: BTreeSet<u32> = history
+        .iter()
+        .map(|reader| reader.place)
+        .filter(|place| place.is_standby)
+        .map(|place| place.server)
+        .collect();
+    let of_primaries = FirstBehind::new(history, lists, |_| true);
+    let of_servers: BTreeMap<u32, FirstBehind> = lagging
+        .into_iter()
+        .map(|server| (server, FirstBehind::new(history, lists, |writer| writer.place.server == server)))
+        .collect();
     let mut found = Vec::new();
     for (index, transaction) in committed(history) {
+        // Whoever writes does so on a primary.
+        let Place { server, is_standby, .. } = transaction.place;
+        let first_behind = of_servers.get(&server).filter(|_| is_standby).unwrap_or(&of_primaries);
         for (key, list) in transaction.reads() {
-            let missed = first_behind.get(&key).and_then(|behind| behind.get(list.len()).copied().flatten());
+            let missed = first_behind.get(key, list.len());
             if let Some(writer) = missed.filter(|writer| history[*writer].end < transaction.begin) {
                 let text = format!(
                     "transaction {index} read {list:?} of list {key}; transaction {writer} had ended before it began, \
@@ -149,11 +149,73 @@ fn stale_reads(history: &History, lists: &Lists) -> Vec<Anomaly> {
     found
 }
 
+/// For each length of a list, who of those behind it ended first.
+struct FirstBehind(BTreeMap<Key, Vec<Option<usize>>>);
+
+impl FirstBehind {
+    fn new(history: &History, lists: &Lists, counts: impl Fn(&Transaction) -> bool) -> FirstBehind {
+        let of_list = |order: &[Element], key| {
+            let mut first: Option<usize> = None;
+            let mut behind = vec![None];
+            for &element in order.iter().rev() {
+                // One of unknown outcome took place: somebody has read the element.
+                let is_there = |writer: &usize| {
+                    history[*writer].outcome != Outcome::Aborted && counts(&history[*writer])
+                };
+                let writer = lists.writer(key, element).filter(is_there);
+                first = [first, writer].into_iter().flatten().min_by_key(|index| history[*index].end);
+                behind.push(first);
+            }
+            behind.reverse();
+            behind
+        };
+        FirstBehind(lists.orders().map(|(key, order)| (key, of_list(order, key))).collect())
+    }
+
+    fn get(&self, key: Key, length: usize) -> Option<usize> {
+        self.0.get(&key).and_then(|behind| behind.get(length).copied().flatten())
+    }
+}
+
+/// Readers of standbys that see more or less than was committed up to the position of their snapshot.
+fn out_of_position(history: &History, lists: &Lists) -> Vec<Anomaly> {
+    let position_of = |key, element| {
+        let writer = lists.writer(key, element).filter(|writer| history[*writer].is_committed())?;
+        Some((writer, history[writer].place.position?))
+    };
+    let mut found = Vec::new();
+    for (index, transaction) in committed(history).filter(|(_, transaction)| transaction.place.is_standby) {
+        let Some(snapshot) = transaction.place.position else { continue };
+        for (key, list) in transaction.reads() {
+            let order = lists.order(key);
+            let (seen, unseen) = order.split_at(list.len().min(order.len()));
+            let early =
+                seen.iter().filter_map(|&element| position_of(key, element)).find(|(_, at)| *at > snapshot);
+            let late = unseen
+                .iter()
+                .filter_map(|&element| position_of(key, element))
+                .find(|(_, at)| *at <= snapshot);
+            for (what, (writer, position)) in [("sees", early), ("lacks", late)]
+                .into_iter()
+                .filter_map(|(what, found)| Some((what, found?)))
+            {
+                let text = format!(
+                    "transaction {index} reads at {snapshot}, and {what} in list {key} what transaction {writer} \
+                     committed at {position}"
+                );
+                found.push(Anomaly::new(Kind::OutOfPosition, text, vec![writer, index]));
+            }
+        }
+    }
+    found
+}
+
 /// Committed elements that are in no list though somebody looked later.
 fn lost_appends(history: &History, lists: &Lists) -> Vec<Anomaly> {
     let mut last_look: HashMap<Key, (u64, usize)> = HashMap::new();
     for (index, transaction) in committed(history) {
-        for (key, _) in transaction.reads() {
+        // A standby may lag.
+        for (key, _) in transaction.reads().filter(|_| !transaction.place.is_standby) {
             let look = last_look.entry(key).or_default();
             *look = (*look).max((transaction.begin, index));
         }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use seawall::{Database, Environment, Error, Isolation, Options, PageProtection, Table};
+use seawall::{Database, Durability, Environment, Error, Isolation, Options, PageProtection, Table};
 use seawall_io::{Disk, OsDisk};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 use tempfile::TempDir;
 
 use super::clients::{Client, Recorder, Work, decide_what_is_in_doubt, look_at_everything};
-use super::history::History;
+use super::history::{self, History};
 use crate::error::{TortureError, io_error};
 use crate::finding::Report;
 use crate::panics::{caught, said};
@@ -46,7 +46,8 @@ impl Plan {
         let is_on_files = random.chance(1, 4);
         let lives: Vec<End> = (0..random.range(1..4)).map(|_| end(&mut random, is_on_files)).collect();
         let async_percent = *random.pick(&[0, 20, 90]);
-        let work = Work { isolation, transactions: random.range(60..160), async_percent };
+        let (transactions, durability) = (random.range(60..160), Durability::Sync);
+        let work = Work { isolation, transactions, async_percent, durability };
         let mut options = Options::default();
         options.format.segment_bytes = 64 << 10;
         options.memory.memtable_bytes = *random.pick(&[1 << 20, 16 << 20]);
@@ -195,7 +196,7 @@ fn go_on(
     let failed = |error| Stop::Found(format!("deciding what is in doubt failed: {error}"));
     report.count("transactions decided after a crash", decided.map_err(failed)?);
     recorder.recovered();
-    let looked = look_at_everything(&database, &table, recorder, u32::MAX);
+    let looked = look_at_everything(&database, &table, recorder, u32::MAX, history::Place::default());
     looked.map_err(|error| Stop::Found(format!("reading everything failed: {error}")))?;
     if matches!(last, Some(End::PowerLoss { .. })) {
         let gone = recorder.lose_what_is_gone().map_err(Stop::Found)?;
@@ -227,7 +228,7 @@ fn live(
     let ended: Vec<thread::Result<Result<(), Error>>> = thread::scope(|scope| {
         let start = |number| {
             let (work, random, is_dead) = (plan.work, random.fork(), &is_dead);
-            let client = Client { number, database, table, recorder, work, random, is_dead };
+            let client = Client { number, server: 0, database, table, recorder, work, random, is_dead };
             scope.spawn(move || client.run())
         };
         let threads: Vec<_> = (0..plan.clients).map(start).collect();

@@ -23,12 +23,13 @@ const PACKAGES: [&str; 10] = [
 ];
 
 /// Tortures, by what follows the program's name; the seed is added. A row more is a hunter more.
-const QUICK_TORTURES: [&[&str]; 7] = [
+const QUICK_TORTURES: [&[&str]; 8] = [
     &["lives", "--histories", "100"],
     &["faults", "--runs", "100"],
     &["model", "--histories", "200"],
     &["options", "--histories", "20"],
     &["histories", "--seconds", "5"],
+    &["standbys", "--seconds", "20"],
     &["crashes", "--seeds", "24", "--points", "8", "--states", "8", "--depth", "1"],
     &["power-loss", "--runs", "20"],
 ];

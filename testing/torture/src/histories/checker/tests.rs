@@ -2,6 +2,7 @@
 
 mod flaws;
 mod model;
+mod servers;
 
 use seawall::Isolation;
 use seawall_simulation::{SeededRandom, seeds};

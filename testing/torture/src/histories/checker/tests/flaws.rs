@@ -4,7 +4,7 @@ use seawall::Isolation;
 use seawall_simulation::SeededRandom;
 
 use super::super::super::anomaly::Kind;
-use super::super::super::history::{Element, History, Key, Operation, Outcome, Transaction};
+use super::super::super::history::{Element, History, Key, Operation, Outcome, Place, Transaction};
 use super::ALL;
 
 /// A few transactions on lists of their own.
@@ -34,7 +34,8 @@ fn append(key: Key, element: Element) -> Operation {
 
 /// Runs from moment `begin` to `end`.
 fn during(begin: u64, end: u64, outcome: Outcome, operations: &[Operation]) -> Transaction {
-    Transaction { client: 1000, begin, end, outcome, is_durable: true, operations: operations.to_vec() }
+    let (operations, place) = (operations.to_vec(), Place::default());
+    Transaction { client: 1000, begin, end, outcome, is_durable: true, operations, place }
 }
 
 /// Committed, and at the same time as the others of its kind.

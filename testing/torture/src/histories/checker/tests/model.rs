@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use seawall::Isolation;
 use seawall_simulation::SeededRandom;
 
-use super::super::super::history::{Element, History, Key, Operation, Outcome, Transaction};
+use super::super::super::history::{Element, History, Key, Operation, Outcome, Place, Transaction};
 
 const CLIENTS: usize = 5;
 const KEYS: u64 = 4;
@@ -67,6 +67,7 @@ impl Model {
                     outcome,
                     is_durable: true,
                     operations: Vec::new(),
+                    place: Place::default(),
                 };
                 let steps_left = self.random.range(1..5);
                 self.open
@@ -155,6 +156,7 @@ impl Model {
             outcome: Outcome::Committed,
             is_durable: true,
             operations,
+            place: Place::default(),
         });
         self.history
     }
