@@ -86,7 +86,7 @@ pub fn copy_for_standby(
     restore.begin_log(&history, &head)?;
     let rows = write_rows(repository, &chain, &mut restore, progress)?;
     let end: BackupEnd = manifest.end;
-    restore.finish_copy(end)?;
+    restore.finish_copy(end, &history)?;
     Ok(StandbyCopy { backup: backup.id.clone(), end: end.end, rows })
 }
 

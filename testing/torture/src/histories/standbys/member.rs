@@ -212,7 +212,7 @@ impl Stopped {
     ) -> Result<Follower, String> {
         let line = Box::new(common.network.of(self.name()));
         let now = || SystemClock.wall_micros();
-        Follower::start(Arc::clone(replication), settings.clone(), line, now, Box::new(|| {}))
+        Follower::start(Arc::clone(replication), settings.clone(), line, None, now, Box::new(|| {}))
             .map_err(|error| format!("cannot start a thread: {error}"))
     }
 }
