@@ -26,6 +26,7 @@ bank/
   creating        there while the database is being created
   restoring       there while it is being restored, or while a standby is made of its primary
   copied          of a standby that is a copy of a running primary, as long as it lacks log that the copy needs
+  rewinding       of a former primary whose rows are being made those of the server that it is to follow
   handover        of a primary that has handed its role over, or was about to: to whom, and where the log ends
   standby         of a directory that is or was a standby's; for people, and for `seawall serve`
   control         the socket of a server that follows another one
@@ -83,6 +84,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Restore: marker", "storage/engine/src/recovery/restore/marker.rs"),
     ("Restore: archiving off", "storage/engine/src/recovery/archive_mode.rs"),
     ("Copy of a running database", "storage/engine/src/standby/copied.rs"),
+    ("Rows that are being made those of another server", "storage/engine/src/recovery/rewind/marker.rs"),
     ("Role of the primary, handed over", "storage/engine/src/handover/record.rs"),
     ("Restore: reserved timeline", "archive/backup/src/reservation.rs"),
     ("Backup: manifest", "archive/backup/src/manifest.rs"),

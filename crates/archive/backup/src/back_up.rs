@@ -128,7 +128,7 @@ fn read_all(
     while let Some(from) = next.filter(|_| goes_on && !uploader.has_failed()) {
         let range = backup.read_range(&from, options.range_bytes, &mut |item| match item {
             BackupItem::Row { key, value } => rows.push(key, value),
-            BackupItem::Kept { first, last } => kept.push(first, last),
+            BackupItem::Kept { first, last, .. } => kept.push(first, last),
         })?;
         runs.stamp = runs.stamp.max(range.stamp);
         next = range.next;

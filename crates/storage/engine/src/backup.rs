@@ -30,10 +30,16 @@
 //!
 //! What is kept of the parent is said as ranges from the first row of a leaf to its last one, and not between the fences of the leaf:
 //! what was between two leaves may be gone without either having changed. Where the page above both has not changed, nothing was.
+//!
+//! # For a server that comes back
+//!
+//! A server whose history parted from this one's has its rows as of there, as far as its own pages say that nothing changed since
+//! (`recovery::rewind`). It is the parent, and what is kept comes with a sum over the rows ([`RowSum`]), which it compares with its own.
 
 mod begun;
 pub(crate) mod log_checksum;
 mod redo_point;
+pub(crate) mod row_sum;
 mod walk;
 
 use std::convert::Infallible;
@@ -53,6 +59,7 @@ use crate::archiver::log_archive::{ArchivedLog, LogArchive, LogArchiveError, Log
 use crate::archiver::pieces::LogPieces;
 use crate::archiver::uploads::upload;
 use crate::backup::log_checksum::LogChecksum;
+use crate::backup::row_sum::RowSum;
 use crate::bulk_load::load_log::LoadsLogged;
 use crate::catalog::FIRST_USER_TABLE;
 use crate::database::Database;
@@ -151,6 +158,8 @@ pub enum BackupItem<'a> {
         first: &'a [u8],
         /// The last one.
         last: &'a [u8],
+        /// Of the rows that are kept, if it was asked for ([`Backup::keep_since`]).
+        sum: Option<RowSum>,
     },
 }
 
@@ -180,6 +189,8 @@ pub struct Backup {
     base: BackupBase,
     /// What it builds on, the newest first.
     parents: Vec<BackupParent>,
+    /// What is kept comes with a sum over its rows.
+    sums_rows: bool,
     /// Rows of the system keyspace.
     system_rows: Vec<KeyValue>,
     hold: LogHold,
@@ -230,6 +241,7 @@ impl Backup {
             engine: Arc::clone(engine),
             base,
             parents: Vec::new(),
+            sums_rows: false,
             system_rows,
             hold,
             _loads: loads,
@@ -249,6 +261,21 @@ impl Backup {
         }
         self.parents = parents;
         Ok(())
+    }
+
+    /// Keeps what has not changed since `since`, for a server that has the rows as of there, and its storages: see the module. `None` gives
+    /// all rows out again.
+    pub fn keep_since(&mut self, since: Option<Lsn>) {
+        let base = |redo_point| BackupBase {
+            redo_point,
+            // Whether it has the leaves of a load, the sums say.
+            first_new_table: TableId::new(u64::MAX),
+            loading: Vec::new(),
+            ..self.base.clone()
+        };
+        self.parents =
+            since.into_iter().map(|since| BackupParent { base: base(since), reached: None }).collect();
+        self.sums_rows = since.is_some();
     }
 
     /// What it begins with.
@@ -278,7 +305,13 @@ impl Backup {
         give: &mut dyn FnMut(BackupItem<'_>),
     ) -> Result<BackupRange, Error> {
         self.engine.lifecycle.check_open()?;
-        let mut walk = Walk { tree: &self.engine.tree, parents: &self.parents, give, kept: None };
+        let mut walk = Walk {
+            tree: &self.engine.tree,
+            parents: &self.parents,
+            sums_rows: self.sums_rows,
+            give,
+            kept: None,
+        };
         walk.range(from, bytes)
     }
 

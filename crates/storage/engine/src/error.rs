@@ -140,6 +140,15 @@ pub enum Error {
         /// The directory.
         directory: String,
     },
+    /// The database's rows are being made those of another server, or that was cut short.
+    #[error(
+        "the database in {directory} is being made equal to the server that it is to follow, or that was cut short: \
+         `seawall serve {directory} --follow ...` completes it"
+    )]
+    Rewinding {
+        /// The directory.
+        directory: String,
+    },
     /// The database was restored, and nobody has said yet that it may archive.
     #[error(
         "the database in {directory} was restored, and does not archive: it may be a copy that was made to try something out, and \
@@ -293,8 +302,8 @@ pub enum Error {
     },
     /// A database cannot follow another server by a cut of its log.
     #[error(
-        "the server to follow left timeline {timeline} at {fork}, and pages here hold what was committed up to {pages}: this database has \
-         to be made anew from that server"
+        "the server to follow left timeline {timeline} at {fork}, and pages here hold what was committed up to {pages}: its rows have \
+         to be made those of that server, as `seawall serve --follow` does"
     )]
     PagesBeyondFork {
         /// The last timeline that both have.

@@ -70,6 +70,7 @@ mod transaction;
 pub use archiver::log_archive::{ArchiveOptions, ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
 pub use archiver::{ArchiveGap, ArchiveStatistics, ArchiveWatch, UPLOADS_AHEAD_MAX};
 pub use backup::log_checksum::LogChecksum;
+pub use backup::row_sum::RowSum;
 pub use backup::{
     Backup, BackupBase, BackupEnd, BackupItem, BackupNotes, BackupParent, BackupRange, BackupReach,
     BegunBackup,
@@ -117,6 +118,7 @@ pub use recovery::restore::{
     EndSearch, NewNumber, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget, RowsThere,
     check_restore_directory, restored_log_file,
 };
+pub use recovery::rewind::{Rewind, Rewound, RowsFromPrimary, is_rewinding};
 pub use recovery::statistics::{OpenPhases, RecoveryProgress, RecoveryStatistics};
 pub use recovery::timeline::NewTimeline;
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};

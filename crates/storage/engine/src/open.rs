@@ -32,6 +32,7 @@ use crate::quorum::mark::{Content, QuorumMark};
 use crate::quorum::marking::shown_by;
 use crate::recovery::Replay;
 use crate::recovery::archive_mode::check_archiving;
+use crate::recovery::rewind::REWINDING_PATH;
 use crate::recovery::statistics::{Lap, OpenPhases, RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{self, Continuation, Left};
 use crate::standby::copied::{self, COPIED_PATH};
@@ -96,6 +97,9 @@ fn look(disk: &dyn Disk, purpose: Purpose) -> Result<Found, Error> {
     let has = |name: &str| entries.iter().any(|entry| entry.name == name);
     if has(RESTORING_PATH) {
         return Err(Error::Restoring { directory: disk.location("") });
+    }
+    if has(REWINDING_PATH) {
+        return Err(Error::Rewinding { directory: disk.location("") });
     }
     if has(COPIED_PATH) && purpose == Purpose::Other {
         let end = copied::read(disk)?.map_or(Lsn::ZERO, |copied| copied.end);

@@ -19,6 +19,7 @@ pub(crate) mod put_aside;
 pub(crate) mod record_kinds;
 pub(crate) mod rejoin;
 pub(crate) mod restore;
+pub(crate) mod rewind;
 pub(crate) mod statistics;
 pub(crate) mod timeline;
 

@@ -4,7 +4,7 @@ use seawall_tree::page::{LeafValue, LeafView};
 use seawall_tree::{Direction, LeafPosition, Tree};
 use seawall_types::PageId;
 
-use super::{BackupBase, BackupItem, BackupParent, BackupRange};
+use super::{BackupBase, BackupItem, BackupParent, BackupRange, RowSum};
 use crate::error::Error;
 use crate::row_key;
 
@@ -12,6 +12,8 @@ use crate::row_key;
 pub(super) struct Walk<'a> {
     pub(super) tree: &'a Tree,
     pub(super) parents: &'a [BackupParent],
+    /// Whether what is kept comes with a sum over its rows.
+    pub(super) sums_rows: bool,
     pub(super) give: &'a mut dyn FnMut(BackupItem<'_>),
     /// What may go on with the next leaf.
     pub(super) kept: Option<KeptRange>,
@@ -41,6 +43,7 @@ pub(super) struct KeptRange {
     parent: usize,
     /// The page above its leaves, if that has not changed either.
     below: Option<PageId>,
+    sum: Option<RowSum>,
 }
 
 impl Walk<'_> {
@@ -132,14 +135,19 @@ impl Walk<'_> {
             _ => {
                 self.give_kept();
                 let first = key_of(&position.leaf(), first);
-                self.kept = Some(KeptRange { first, last, parent, below });
+                let sum = self.sums_rows.then(RowSum::default);
+                self.kept = Some(KeptRange { first, last, parent, below, sum });
             }
+        }
+        if let Some(sum) = self.kept.as_mut().and_then(|kept| kept.sum.as_mut()) {
+            let leaf = position.leaf();
+            sum.add(&leaf, first..leaf.len());
         }
     }
 
     fn give_kept(&mut self) {
-        if let Some(KeptRange { first, last, .. }) = self.kept.take() {
-            (self.give)(BackupItem::Kept { first: &first, last: &last });
+        if let Some(KeptRange { first, last, sum, .. }) = self.kept.take() {
+            (self.give)(BackupItem::Kept { first: &first, last: &last, sum });
         }
     }
 }

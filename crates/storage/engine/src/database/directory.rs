@@ -21,6 +21,7 @@ use crate::options::{OpenMode, Options};
 use crate::recovery::archive_mode;
 use crate::recovery::rejoin::{self, Rejoined};
 use crate::recovery::restore;
+use crate::recovery::rewind;
 use crate::recovery::statistics::RecoveryProgress;
 use crate::recovery::timeline::{Continuation, NewTimeline, history_of};
 
@@ -83,7 +84,8 @@ impl DatabaseDirectory {
     }
 
     /// Whether the log of the timeline that the database is on is another server's: it was opened by `follow` before, and was not
-    /// promoted since. Of a directory without a database, or with one that a restore or a copy has not made whole, `false`.
+    /// promoted since; or it is being rewound ([`Rewind`](crate::Rewind)). Of a directory without a database, or with one that a restore or a
+    /// copy has not made whole, `false`.
     ///
     /// # Errors
     /// `Tree` or `Log` for damage; `Io`.
@@ -92,6 +94,10 @@ impl DatabaseDirectory {
         // It may have a superblock, and not what that relies on.
         if restore::is_under_way(&**disk)? {
             return Ok(false);
+        }
+        // Its log may be that of one server or of the other.
+        if rewind::is_rewinding(&**disk)? {
+            return Ok(true);
         }
         let superblock = match open_superblock(&**disk) {
             Err(Error::NoDatabase { .. }) => return Ok(false),
@@ -130,12 +136,13 @@ impl DatabaseDirectory {
     /// If it fails, or the power goes, the database has all of its log, and this may be called again; or it is cut.
     ///
     /// # Errors
-    /// `PagesBeyondFork` if pages hold what would be cut off, `NotItsLog`: the database has to be made anew. `InUse`, and those of `open`.
+    /// `PagesBeyondFork` if pages hold what would be cut off: [`Rewind`](crate::Rewind) takes it out of them. `Rewinding` if that was begun.
+    /// `NotItsLog`: the database has to be made anew. `InUse`, and those of `open`.
     pub fn rejoin(&self, options: &Options, upstream: &TimelineHistory) -> Result<Rejoined, Error> {
         rejoin::rejoin(&self.environment, options, upstream)
     }
 
-    /// The database's id, and the history of the timeline that it is on.
+    /// The database's id, and the history of the timeline that it is on; of one that is being rewound, as far as its rows have it.
     ///
     /// # Errors
     /// `NoDatabase`; `Tree`, `Log` if the superblock or the history is damaged.

@@ -45,6 +45,11 @@ impl Aside {
         Aside { directory: format!("{DIRECTORY}/{:08X}-{:016X}", timeline.get(), fork.get()), from: fork }
     }
 
+    /// The same directory, for what begins at `from`: what lies before is not here any more.
+    pub(crate) fn from(self, from: Lsn) -> Aside {
+        Aside { from, ..self }
+    }
+
     /// Copies the log of `superblock` from the fork up to `end`, durably. What an attempt that was cut short has left is made anew.
     pub(crate) fn fill(
         self,

@@ -7,7 +7,7 @@
 //! ```
 //! The same for a standby that had received more than the one that was promoted, and for one that was promoted by mistake, which goes back
 //! to its parent. Nothing is taken out of pages: the gate (`quorum::gate`) has kept out what might have to be. Where that did not
-//! hold, the cut is refused, and the directory stays as it is.
+//! hold, the cut is refused, and the directory stays as it is, for a `rewind`.
 //!
 //! 1. What a killed process left in memory is written to the log, and the log is read to its end: a record must end at the fork.
 //! 2. What lies behind is copied to `aside`, with a list of its records, durably.
@@ -38,6 +38,7 @@ use crate::inspect::log_records::open_reader;
 use crate::log::setup::{LogSetup, tree_options};
 use crate::options::Options;
 use crate::recovery::put_aside::Aside;
+use crate::recovery::rewind;
 use crate::recovery::timeline::history_of;
 use crate::standby::copied;
 
@@ -80,6 +81,9 @@ pub(crate) fn rejoin(
         ErrorKind::WouldBlock => Error::InUse { directory: disk.location("") },
         _ => Error::io(&error),
     })?;
+    if rewind::is_rewinding(&**disk)? {
+        return Err(Error::Rewinding { directory: disk.location("") });
+    }
     let (_, superblock, _) = open_superblock(&**disk)?;
     let own = history_of(disk, &superblock)?;
     let Some(parting) = own.parting(upstream) else { return Ok(Rejoined::AsItWas) };
@@ -198,8 +202,11 @@ pub(crate) struct Tail {
     pub(crate) end: Lsn,
 }
 
-/// The database's id, and the history of the timeline that it is on.
+/// The database's id, and the history of the timeline that it is on; of one that is being rewound, as far as its rows have it.
 pub(crate) fn identity(disk: &Arc<dyn Disk>) -> Result<(DatabaseId, TimelineHistory), Error> {
+    if let Some(identity) = rewind::identity(disk)? {
+        return Ok(identity);
+    }
     let (_, superblock, _) = open_superblock(&**disk)?;
     Ok((superblock.database, history_of(disk, &superblock)?))
 }

@@ -320,6 +320,19 @@ impl Restore {
         loader.push(row_key, value).map_err(failed)
     }
 
+    /// No change in the rows that follow is newer: their leaves get a stamp that is not older. Those of a copy are of moments behind its redo
+    /// point, and who asks what has changed since then must not miss them.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub fn note_stamp(&mut self, stamp: Lsn) -> Result<(), Error> {
+        if stamp > self.loaded_as_of {
+            self.graft()?;
+            self.loaded_as_of = stamp;
+        }
+        Ok(())
+    }
+
     /// All rows were added.
     ///
     /// # Errors

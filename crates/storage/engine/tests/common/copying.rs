@@ -155,15 +155,16 @@ pub(crate) fn copy_with(
     let mut next = Some(backup.first_key());
     while let Some(from) = next {
         between()?;
-        let mut pushed = Ok(());
+        let mut rows = Rows::new();
         let range = backup.read_range(&from, 16 << 10, &mut |item| {
-            if let BackupItem::Row { key, value } = item
-                && pushed.is_ok()
-            {
-                pushed = restore.push(key, value);
+            if let BackupItem::Row { key, value } = item {
+                rows.push((key.to_vec(), value.to_vec()));
             }
         })?;
-        pushed?;
+        restore.note_stamp(range.stamp)?;
+        for (key, value) in rows {
+            restore.push(&key, &value)?;
+        }
         next = range.next;
     }
     let end = backup.finish()?;

@@ -5,6 +5,7 @@
 pub(crate) mod copying;
 pub(crate) mod following;
 pub(crate) mod memory_archive;
+pub(crate) mod rewinding;
 
 use std::sync::Arc;
 
