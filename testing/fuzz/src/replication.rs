@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use seawall_codec::checksum::crc32c;
-use seawall_replication::copy::FromPrimary;
+use seawall_replication::copy::{FromPrimary, decode_ranges, encode_ranges};
 use seawall_replication::message::{self, FromReceiver, FromSender};
 use seawall_replication::{Client, Command, Streamed, UpstreamSettings, Wire};
 
@@ -43,6 +43,10 @@ pub fn copy_message(data: &[u8]) {
         }
         assert!(bytes < message.len());
     }
+    if let FromPrimary::Unchanged(ranges) = found {
+        let found = ranges.take_while(Result::is_ok).count();
+        assert!(found * 24 < message.len());
+    }
 }
 
 /// A message of a sender, and one of a receiver.
@@ -72,6 +76,9 @@ pub fn replication_command(data: &[u8]) {
         && !text.contains(';')
     {
         assert_eq!(Command::parse(&format!("{text};")).as_ref(), Ok(&command));
+        if let Command::CopyRows(ranges) = command {
+            assert_eq!(decode_ranges(&encode_ranges(&ranges)), Some(ranges));
+        }
     }
 }
 

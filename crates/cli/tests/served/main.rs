@@ -26,6 +26,7 @@ mod program;
 mod quorum;
 mod reading_own_writes;
 mod reference;
+mod rewinding;
 mod standby_cases;
 mod standbys;
 mod switchover;

@@ -152,6 +152,10 @@ impl Copy<'_> {
                 }
                 State::Rows { restore, primary }
             }
+            (State::Rows { mut restore, primary }, FromPrimary::Stamp(stamp)) => {
+                restore.note_stamp(stamp)?;
+                State::Rows { restore, primary }
+            }
             (State::Rows { restore, primary }, FromPrimary::End(end, rows)) => {
                 if rows != self.rows {
                     return Err(BootstrapError::CutShort);

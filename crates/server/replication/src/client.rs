@@ -289,6 +289,21 @@ impl Client {
         }
     }
 
+    /// After the sender has ended the stream: takes the end of the command, so that another one may follow.
+    ///
+    /// # Errors
+    /// `ClientError`.
+    pub fn end_stream(&mut self) -> Result<(), ClientError> {
+        loop {
+            let frame = self.message()?;
+            match frame.kind {
+                b'C' | b'N' | b'S' => {}
+                b'Z' => return Ok(()),
+                _ => return Err(frame.unexpected()),
+            }
+        }
+    }
+
     /// Sends a message of the stream.
     ///
     /// # Errors

@@ -1,9 +1,11 @@
 //! PostgreSQL's replication commands, as texts.
 
+use std::ops::Range;
 use std::str::Chars;
 
 use seawall_types::{Lsn, TimelineId};
 
+use crate::copy::decode_ranges;
 use crate::settings::Listens;
 use crate::take_over::TakeOver;
 
@@ -29,11 +31,18 @@ pub enum Command {
     TimelineHistory(TimelineId),
     /// `START_REPLICATION [SLOT slot] [PHYSICAL] position [TIMELINE timeline]`.
     Start(StartReplication),
-    /// `SEAWALL_COPY SLOT slot`: a copy of the database, for a new standby that follows by the slot.
+    /// `SEAWALL_COPY SLOT slot [SINCE position]`: a copy of the database, for a new standby that follows by the slot; or of what has changed
+    /// since, which goes on with the next two.
     Copy {
         /// The slot, which is there before the copy begins.
         slot: String,
+        /// Rows that have not changed since are left out.
+        since: Option<Lsn>,
     },
+    /// `SEAWALL_COPY_ROWS 'ranges'`: the rows of these ranges, which were left out.
+    CopyRows(Vec<Range<Vec<u8>>>),
+    /// `SEAWALL_COPY_END`: the copy has all that was asked for.
+    CopyEnd,
     /// `SEAWALL_LISTENS port ['directory']`: where the standby of this connection listens.
     Listens(Listens),
     /// `SEAWALL_TAKE_OVER 'order' TIMELINE timeline AT position`: this standby is to go on where its primary's log ends.
@@ -103,8 +112,13 @@ impl Command {
                 if !words.takes("SLOT") {
                     return Err(words.refused());
                 }
-                Command::Copy { slot: words.name()? }
+                let slot = words.name()?;
+                let since =
+                    if words.takes("SINCE") { Some(words.plain(|word| word.parse().ok())?) } else { None };
+                Command::Copy { slot, since }
             }
+            Some("SEAWALL_COPY_ROWS") => words.copy_rows()?,
+            Some("SEAWALL_COPY_END") => Command::CopyEnd,
             Some("SEAWALL_LISTENS") => words.listens()?,
             Some("SEAWALL_TAKE_OVER") => words.take_over()?,
             Some("SEAWALL_CANCEL_TAKE_OVER") => Command::CancelTakeOver { order: words.name()? },
@@ -215,6 +229,16 @@ impl Words {
         Ok(Command::Start(StartReplication { slot, position, timeline }))
     }
 
+    fn copy_rows(&mut self) -> Result<Command, CommandError> {
+        let found = match self.words.get(self.next) {
+            Some(Word::Quoted(digits)) => decode_ranges(digits),
+            _ => None,
+        };
+        let ranges = found.ok_or_else(|| self.refused())?;
+        self.next += 1;
+        Ok(Command::CopyRows(ranges))
+    }
+
     fn listens(&mut self) -> Result<Command, CommandError> {
         let port = self.plain(|word| word.parse().ok())?;
         let socket_directory = match self.words.get(self.next) {
@@ -311,7 +335,16 @@ mod tests {
             ("CREATE_REPLICATION_SLOT \"s\" PHYSICAL (RESERVE_WAL)", slot("s", false)),
             ("CREATE_REPLICATION_SLOT S TEMPORARY PHYSICAL RESERVE_WAL", slot("s", true)),
             ("DROP_REPLICATION_SLOT \"s\" WAIT", Command::DropSlot("s".to_owned())),
-            ("SEAWALL_COPY SLOT \"s\"", Command::Copy { slot: "s".to_owned() }),
+            ("SEAWALL_COPY SLOT \"s\"", Command::Copy { slot: "s".to_owned(), since: None }),
+            (
+                "SEAWALL_COPY SLOT s SINCE 0/1000",
+                Command::Copy { slot: "s".to_owned(), since: Some(Lsn::new(0x1000)) },
+            ),
+            (
+                "SEAWALL_COPY_ROWS '000000016100000002ffff'",
+                Command::CopyRows(vec![b"a".to_vec()..vec![0xFF, 0xFF]]),
+            ),
+            ("SEAWALL_COPY_END", Command::CopyEnd),
             ("TIMELINE_HISTORY 2", Command::TimelineHistory(timeline(2))),
             ("SEAWALL_LISTENS 5433", Command::Listens(Listens { port: 5433, socket_directory: None })),
             (
@@ -346,6 +379,9 @@ mod tests {
             ("START_REPLICATION 0/1000 TIMELINE 0", "0"),
             ("TIMELINE_HISTORY x", "x"),
             ("SEAWALL_COPY", "end of command"),
+            ("SEAWALL_COPY SLOT s SINCE x", "x"),
+            ("SEAWALL_COPY_ROWS 'zz'", "zz"),
+            ("SEAWALL_COPY_ROWS", "end of command"),
             ("SEAWALL_LISTENS 70000", "70000"),
             ("SEAWALL_TAKE_OVER 'a' AT 0/1000", "AT"),
             ("SEAWALL_TAKE_OVER 'a' TIMELINE 1 AT 4096-", "4096"),

@@ -1,8 +1,11 @@
-//! `SEAWALL_COPY`: a copy of a running primary, for a new standby.
+//! `SEAWALL_COPY`: a copy of a running primary, for a new standby; or of what has changed since a position, for a server that comes back.
 //!
 //! ```text
 //!   primary: checkpoint --> Backup::begin --b: what it is, h: the log's segment up to the redo point, r r r ..: rows, e: the end-->
 //!   standby:                Restore::begin --> begin_log --> push .. --> finish_copy --> follows from the redo point on
+//!
+//!   SINCE a position:  b, h, r: system keyspace, then r: rows of leaves that changed since, u: others, with a sum over their rows
+//!   SEAWALL_COPY_ROWS: r: rows of ranges, as often as it is asked      SEAWALL_COPY_END: e
 //! ```
 //! The slot is there before the checkpoint, and keeps all log from its redo point on: no row that is loaded from then on leaves the log, and none
 //! of the log that a copy needs is removed. Timeline and history are those of the primary; the redo point may lie on an earlier timeline.
@@ -15,12 +18,18 @@
 //! | `b`  | version 2, whether it may archive 1, database 16, page bytes 4, segment bytes 8, created 8, redo point 8, complete from 8, in doubt 8, first new storage 8, timeline 4, keys 4 + n, history 4 + n |
 //! | `h`  | bytes of the segment that the redo point is in, from its beginning on; several messages                    |
 //! | `r`  | rows in the order of their keys: key 4 + n, value 4 + n                                                     |
+//! | `s`  | no change in the users' rows that follow is newer 8: the stamp of their leaves                              |
+//! | `u`  | rows that have not changed, each time: first key 4 + n, last key 4 + n, how many 8, sum over them 8         |
 //! | `k`  | the primary lives                                                                                          |
 //! | `e`  | the log that the copy needs ends here 8, next storage 8, time 8, number of rows 8                           |
 
+use std::collections::VecDeque;
+use std::ops::Range;
+
 use seawall_codec::checksum::crc32c;
 use seawall_engine::{
-    ArchiveMode, Backup, BackupBase, BackupEnd, BackupItem, Database, Error, SegmentName, TimelineHistory,
+    ArchiveMode, Backup, BackupBase, BackupEnd, BackupItem, Database, Error, RowSum, SegmentName,
+    TimelineHistory,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
@@ -47,6 +56,10 @@ pub enum FromPrimary<'m> {
     Head(&'m [u8]),
     /// Rows.
     Rows(Rows<'m>),
+    /// No change in the users' rows that follow is newer.
+    Stamp(Lsn),
+    /// Rows that have not changed since the position that was asked for.
+    Unchanged(Unchanged<'m>),
     /// It lives.
     Alive,
     /// The copy has all rows, and how many these are.
@@ -56,6 +69,10 @@ pub enum FromPrimary<'m> {
 /// Rows of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows<'m>(&'m [u8]);
+
+/// Ranges of rows that have not changed: the first key, the last one, and the sum of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unchanged<'m>(&'m [u8]);
 
 /// The bytes are not a message of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +100,54 @@ impl<'m> Iterator for Rows<'m> {
     }
 }
 
+impl<'m> Iterator for Unchanged<'m> {
+    type Item = Result<(&'m [u8], &'m [u8], RowSum), CopyMessageError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut fields = Fields(self.0);
+        let mut range = || {
+            let (first, last) = (fields.bytes()?, fields.bytes()?);
+            Ok((first, last, RowSum { rows: fields.number()?, sum: fields.number()? }))
+        };
+        let range = range();
+        self.0 = if range.is_ok() { fields.0 } else { &[] };
+        Some(range)
+    }
+}
+
+/// Ranges of keys, for a command.
+pub fn encode_ranges(ranges: &[Range<Vec<u8>>]) -> String {
+    let mut bytes = Vec::new();
+    for range in ranges {
+        put_bytes(&mut bytes, &range.start);
+        put_bytes(&mut bytes, &range.end);
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads what `encode_ranges` has written; `None` if it is something else, or the ranges do not ascend.
+pub fn decode_ranges(digits: &str) -> Option<Vec<Range<Vec<u8>>>> {
+    let pairs = digits.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+            u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()
+        }
+        _ => None,
+    };
+    let bytes = pairs.map(byte).collect::<Option<Vec<u8>>>()?;
+    let mut fields = Fields(&bytes);
+    let mut ranges: Vec<Range<Vec<u8>>> = Vec::new();
+    while !fields.0.is_empty() {
+        let range = fields.bytes().ok()?.to_vec()..fields.bytes().ok()?.to_vec();
+        let ascends = range.start < range.end && ranges.last().is_none_or(|last| last.end <= range.start);
+        ranges.push(Some(range).filter(|_| ascends)?);
+    }
+    Some(ranges)
+}
+
 impl FromPrimary<'_> {
     /// The message.
     pub fn encode(&self) -> Vec<u8> {
@@ -98,6 +163,14 @@ impl FromPrimary<'_> {
             FromPrimary::Rows(Rows(rows)) => {
                 out.push(b'r');
                 out.extend_from_slice(rows);
+            }
+            FromPrimary::Stamp(stamp) => {
+                out.push(b's');
+                out.extend_from_slice(&stamp.get().to_be_bytes());
+            }
+            FromPrimary::Unchanged(Unchanged(ranges)) => {
+                out.push(b'u');
+                out.extend_from_slice(ranges);
             }
             FromPrimary::Alive => out.push(b'k'),
             FromPrimary::End(end, rows) => put_end(&mut out, end, *rows),
@@ -121,6 +194,8 @@ impl FromPrimary<'_> {
             b'b' => fields.base()?,
             b'h' => return Ok(FromPrimary::Head(rest)),
             b'r' => return Ok(FromPrimary::Rows(Rows(rest))),
+            b's' => FromPrimary::Stamp(Lsn::new(fields.number()?)),
+            b'u' => return Ok(FromPrimary::Unchanged(Unchanged(rest))),
             b'k' => FromPrimary::Alive,
             b'e' => {
                 let end = BackupEnd {
@@ -259,6 +334,12 @@ pub struct CopySender {
     history: TimelineHistory,
     archive_mode: ArchiveMode,
     next: Next,
+    /// Messages that come before that.
+    ready: VecDeque<Vec<u8>>,
+    /// Only what has changed since, and what is asked for then.
+    is_rewind: bool,
+    /// No row so far has a newer change.
+    stamp: Lsn,
     /// Rows so far.
     rows: u64,
 }
@@ -271,21 +352,85 @@ enum Next {
     /// The index of the next row of the system keyspace.
     System(usize),
     Range(Vec<u8>),
+    /// Ranges that were asked for, of which the first one may be read in part, and how many bytes to read of it.
+    Asked(VecDeque<Range<Vec<u8>>>, u64),
     End,
     Nothing,
 }
 
+/// Messages of what a walk comes by.
+struct Items<'s> {
+    ready: &'s mut VecDeque<Vec<u8>>,
+    open: Vec<u8>,
+    rows: &'s mut u64,
+}
+
+impl Items<'_> {
+    fn take(&mut self, item: BackupItem<'_>) {
+        match item {
+            BackupItem::Row { key, value } => {
+                self.open_one(b'r');
+                put_bytes(&mut self.open, key);
+                put_bytes(&mut self.open, value);
+                *self.rows += 1;
+            }
+            BackupItem::Kept { first, last, sum } => {
+                self.open_one(b'u');
+                put_bytes(&mut self.open, first);
+                put_bytes(&mut self.open, last);
+                let sum = sum.unwrap_or_default();
+                self.open.extend_from_slice(&sum.rows.to_be_bytes());
+                self.open.extend_from_slice(&sum.sum.to_be_bytes());
+            }
+        }
+    }
+
+    fn open_one(&mut self, kind: u8) {
+        if self.open.first() != Some(&kind) {
+            self.end();
+            self.open.push(kind);
+        }
+    }
+
+    fn end(&mut self) {
+        if !self.open.is_empty() {
+            self.ready.push_back(std::mem::take(&mut self.open));
+        }
+    }
+}
+
 impl CopySender {
-    /// Begins a copy, with a checkpoint; `name` is that of a hold which keeps the log meanwhile. The slot is in use already
+    /// Begins a copy, with a checkpoint, or with `since` one of what has changed since; `name` is that of a hold which keeps the log meanwhile. The slot is in use already
     /// ([`Replication::use_slot_for_copy`](crate::Replication::use_slot_for_copy)).
     ///
     /// # Errors
     /// `ReadOnly` on a standby; what the engine says.
-    pub fn begin(database: &Database, name: &str) -> Result<CopySender, Error> {
-        let backup = Backup::begin_copy(database, name)?;
+    pub fn begin(database: &Database, name: &str, since: Option<Lsn>) -> Result<CopySender, Error> {
+        let mut backup = Backup::begin_copy(database, name)?;
+        backup.keep_since(since);
         let history = current_history(database)?;
         let archive_mode = database.log().archive_mode()?;
-        Ok(CopySender { backup, history, archive_mode, next: Next::Base, rows: 0 })
+        Ok(CopySender {
+            backup,
+            history,
+            archive_mode,
+            next: Next::Base,
+            ready: VecDeque::new(),
+            is_rewind: since.is_some(),
+            stamp: Lsn::ZERO,
+            rows: 0,
+        })
+    }
+
+    /// The rows of these ranges come next. After all messages before.
+    pub fn ask(&mut self, ranges: Vec<Range<Vec<u8>>>) {
+        self.backup.keep_since(None);
+        self.next = Next::Asked(ranges.into(), 1);
+    }
+
+    /// The end comes next. After all messages before.
+    pub fn ask_for_end(&mut self) {
+        self.next = Next::End;
     }
 
     /// Puts the next message into `out`, which is empty; `false`: there is none.
@@ -293,6 +438,25 @@ impl CopySender {
     /// # Errors
     /// Damage met on the way; `LogHoldLost`; `Stopped`, `Closed`.
     pub fn next(&mut self, database: &Database, out: &mut Vec<u8>) -> Result<bool, Error> {
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                *out = ready;
+                seal(out);
+                return Ok(true);
+            }
+            if matches!(self.next, Next::Nothing) {
+                return Ok(false);
+            }
+            self.advance(database, out)?;
+            if !out.is_empty() {
+                seal(out);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Puts the next message into `out`, or those that come next into `ready`.
+    fn advance(&mut self, database: &Database, out: &mut Vec<u8>) -> Result<(), Error> {
         self.next = match std::mem::replace(&mut self.next, Next::Nothing) {
             Next::Base => {
                 put_base(out, self.backup.base(), &self.history, self.archive_mode);
@@ -318,28 +482,52 @@ impl CopySender {
                 let has_more = index < self.backup.system_rows().len();
                 if has_more { Next::System(index) } else { Next::Range(self.backup.first_key()) }
             }
-            Next::Range(from) => {
-                out.push(b'r');
-                let rows = &mut self.rows;
-                let range = self.backup.read_range(&from, RANGE_BYTES, &mut |item| {
-                    // Without a parent there is nothing to keep.
-                    if let BackupItem::Row { key, value } = item {
-                        put_bytes(out, key);
-                        put_bytes(out, value);
-                        *rows += 1;
+            Next::Range(from) => match self.read(&from, RANGE_BYTES, None)? {
+                Some(next) => Next::Range(next),
+                None if self.is_rewind => Next::Nothing,
+                None => Next::End,
+            },
+            Next::Asked(mut ranges, bytes) => match ranges.pop_front() {
+                Some(range) => {
+                    // Most ranges are a leaf or two: what lies behind them is not to be read.
+                    let next = self.read(&range.start, bytes, Some(&range.end))?;
+                    match next.filter(|next| *next < range.end) {
+                        Some(next) => {
+                            ranges.push_front(next..range.end);
+                            Next::Asked(ranges, (bytes * 16).min(RANGE_BYTES))
+                        }
+                        None => Next::Asked(ranges, 1),
                     }
-                })?;
-                range.next.map_or(Next::End, Next::Range)
-            }
+                }
+                None => Next::Nothing,
+            },
             Next::End => {
                 let end = self.backup.finish()?;
                 put_end(out, &end, self.rows);
                 Next::Nothing
             }
-            Next::Nothing => return Ok(false),
+            Next::Nothing => Next::Nothing,
         };
-        seal(out);
-        Ok(true)
+        Ok(())
+    }
+
+    /// Reads rows from `from` on, and below `to`; where the next ones begin.
+    fn read(&mut self, from: &[u8], bytes: u64, to: Option<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        let before = self.ready.len();
+        let mut items = Items { ready: &mut self.ready, open: Vec::new(), rows: &mut self.rows };
+        let range = self.backup.read_range(from, bytes, &mut |item| {
+            let is_behind = matches!(item, BackupItem::Row { key, .. } if to.is_some_and(|to| key >= to));
+            if !is_behind {
+                items.take(item);
+            }
+        })?;
+        items.end();
+        if range.stamp > self.stamp {
+            self.stamp = range.stamp;
+            let stamp = [&[b's'][..], &range.stamp.get().to_be_bytes()].concat();
+            self.ready.insert(before, stamp);
+        }
+        Ok(range.next)
     }
 
     /// The segment that the redo point is in, up to there; nothing, if it is not begun.
@@ -421,14 +609,53 @@ mod tests {
                 let at = usize::try_from(random.below(changed.len() as u64)).unwrap();
                 changed[at] = u8::try_from(random.below(256)).unwrap();
             }
-            changed[0] = b"behrk"[usize::try_from(random.below(5)).unwrap()];
+            changed[0] = b"behrksu"[usize::try_from(random.below(7)).unwrap()];
             assert!(FromPrimary::parse(&changed).is_err(), "seed {seed}");
             let count = |found: FromPrimary<'_>| match found {
                 FromPrimary::Rows(rows) => rows.count(),
+                FromPrimary::Unchanged(ranges) => ranges.count(),
                 _ => 0,
             };
             assert!(parse(&changed, count).unwrap_or(0) <= changed.len());
         }
+    }
+
+    #[test]
+    fn ranges_come_back_and_what_is_no_list_of_them_is_refused() {
+        let range = |first: &[u8], end: &[u8]| first.to_vec()..end.to_vec();
+        for ranges in [vec![], vec![range(b"", b"a")], vec![range(b"a", b"b"), range(b"b", &[0xFF; 300])]] {
+            let digits = encode_ranges(&ranges);
+            assert_eq!(decode_ranges(&digits).as_ref(), Some(&ranges));
+            for length in 0..digits.len() {
+                assert_ne!(decode_ranges(&digits[..length]).as_ref(), Some(&ranges), "{length}");
+            }
+        }
+        for ranges in [vec![range(b"b", b"a")], vec![range(b"a", b"c"), range(b"b", b"d")]] {
+            assert_eq!(decode_ranges(&encode_ranges(&ranges)), None);
+        }
+        assert_eq!(decode_ranges("0"), None);
+        assert_eq!(decode_ranges("+1+1+1+1"), None);
+        assert_eq!(decode_ranges("ää"), None);
+    }
+
+    #[test]
+    fn what_has_not_changed_comes_back() {
+        let mut out = vec![b'u'];
+        let sum = RowSum { rows: 7, sum: u64::MAX };
+        for range in [(&b"a"[..], &b"b"[..]), (b"c", b"c")] {
+            put_bytes(&mut out, range.0);
+            put_bytes(&mut out, range.1);
+            out.extend_from_slice(&sum.rows.to_be_bytes());
+            out.extend_from_slice(&sum.sum.to_be_bytes());
+        }
+        let ranges = |found: FromPrimary<'_>| {
+            let FromPrimary::Unchanged(ranges) = found else { panic!("no ranges") };
+            ranges.map(|range| range.map(|(first, last, sum)| (first[0], last[0], sum))).collect::<Vec<_>>()
+        };
+        assert_eq!(parse(&out, ranges).unwrap(), [Ok((b'a', b'b', sum)), Ok((b'c', b'c', sum))]);
+        assert!(parse(&out[..out.len() - 1], ranges).unwrap().last().unwrap().is_err());
+        let stamp = FromPrimary::Stamp(Lsn::new(0x1234));
+        assert_eq!(FromPrimary::parse(&stamp.encode()), Ok(stamp));
     }
 
     #[test]

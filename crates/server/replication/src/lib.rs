@@ -16,8 +16,9 @@
 //!
 //! A primary and its standby exchange their roles in a [switchover](Replication::switch_over).
 //!
-//! A new standby copies its primary first ([`bootstrap`]); a new timeline of its upstream is followed without a restart; log that the
-//! upstream does not give comes from an archive ([`archived`]).
+//! A new standby copies its primary first ([`bootstrap`]); a server that comes back with pages that its primary never had copies what has
+//! changed ([`rewind`]). A new timeline of the upstream is followed without a restart; log that the upstream does not give comes from an
+//! archive ([`archived`]).
 //!
 //! Start at [`Sender`] and [`Follower`].
 
@@ -32,6 +33,7 @@ mod lag;
 pub mod message;
 mod quorum;
 mod rejoin;
+mod rewind;
 mod sender;
 mod settings;
 mod status;
@@ -47,6 +49,7 @@ pub use follower::{Follower, system_identifier};
 pub use lag::{Lag, LagTracker};
 pub use message::Progress;
 pub use rejoin::{RejoinError, UpstreamHistory};
+pub use rewind::{RewindError, rewind};
 pub use sender::{Sender, SenderError, Step, current_history};
 pub use settings::{Listens, TargetServer, TlsMode, UpstreamHost, UpstreamSettings, UpstreamSettingsError};
 pub use status::{ActiveSlot, ReceiverStatus, Replication, SenderStatus, SlotError, SlotInfo};

@@ -92,7 +92,7 @@ impl UpstreamHistory {
     }
 }
 
-fn identify(client: &mut Client) -> Result<(String, TimelineId), RejoinError> {
+pub(crate) fn identify(client: &mut Client) -> Result<(String, TimelineId), RejoinError> {
     const COMMAND: &str = "IDENTIFY_SYSTEM";
     let rows = client.command(COMMAND)?;
     let found = match rows.first().map(Vec::as_slice) {
@@ -105,7 +105,7 @@ fn identify(client: &mut Client) -> Result<(String, TimelineId), RejoinError> {
     found.ok_or_else(|| RejoinError::Answer { command: COMMAND.to_owned(), answer: format!("{rows:?}") })
 }
 
-fn history_of(client: &mut Client, timeline: TimelineId) -> Result<TimelineHistory, RejoinError> {
+pub(crate) fn history_of(client: &mut Client, timeline: TimelineId) -> Result<TimelineHistory, RejoinError> {
     if timeline == TimelineId::FIRST {
         return Ok(TimelineHistory::first());
     }

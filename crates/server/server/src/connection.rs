@@ -130,6 +130,7 @@ pub(crate) async fn serve(context: Arc<Context>, mut transport: Transport) {
             user,
             application_name,
             temporary,
+            copying: None,
             listens: None,
         };
         if let Err(error) = context.pool.run(move || connection.serve()).await {

@@ -4,7 +4,8 @@
 //!   login with replication=true --> commands: IDENTIFY_SYSTEM, SHOW, slots, TIMELINE_HISTORY
 //!                                     |
 //!                                     +--> START_REPLICATION: CopyBoth until the receiver, the timeline or the server ends
-//!                                     +--> SEAWALL_COPY: CopyOut of the whole database
+//!                                     +--> SEAWALL_COPY: CopyOut of the whole database, or of what has changed; then
+//!                                     |    SEAWALL_COPY_ROWS: CopyOut of ranges, SEAWALL_COPY_END
 //!                                     +--> SEAWALL_TAKE_OVER: this standby becomes the primary
 //! ```
 //! It has a thread of the pool as long as it lasts.
@@ -68,6 +69,8 @@ pub(crate) struct ReplicationConnection {
     pub(crate) application_name: String,
     /// Holds of temporary slots.
     pub(crate) temporary: Vec<LogHold>,
+    /// A copy of what has changed, whose receiver may ask for more.
+    pub(crate) copying: Option<copy::Copying>,
     /// Where the receiver listens itself, if it has said so.
     pub(crate) listens: Option<Listens>,
 }
@@ -128,7 +131,9 @@ impl ReplicationConnection {
         };
         let done = match command {
             Command::Start(start) => return self.start(&start),
-            Command::Copy { slot } => return self.copy(&slot),
+            Command::Copy { slot, since } => return self.copy(&slot, since),
+            Command::CopyRows(ranges) => return self.copy_more("SEAWALL_COPY_ROWS", |copy| copy.ask(ranges)),
+            Command::CopyEnd => return self.end_copy(),
             Command::IdentifySystem => self.identify_system(),
             Command::Show(name) => self.show(&name),
             Command::ReadSlot(name) => self.read_slot(&name),
