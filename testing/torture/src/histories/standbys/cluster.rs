@@ -68,7 +68,7 @@ impl Cluster {
         })?;
         let best = (0..self.standbys.len()).max_by_key(|place| self.standbys[*place].end_of_log());
         let any = self.random.index(self.standbys.len());
-        let chosen = if waits == Waits::ForNone { any } else { best.unwrap_or(any) };
+        let chosen = if waits == Waits::None { any } else { best.unwrap_or(any) };
         let promoted = self.standbys.remove(chosen);
         let outcome = promoted.sql.promote("a torture");
         outcome.map_err(|error| format!("{}: the promotion failed: {}", promoted.name(), error.message))?;

@@ -31,12 +31,12 @@ pub(super) struct LifePlan {
 /// What commits wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waits {
-    /// For no standby: what a failover loses is taken out of the history.
-    ForNone,
-    /// For one of two.
-    ForOne,
-    /// For both, until their readers see it.
-    ForAllToApply,
+    /// No standby: what a failover loses is taken out of the history.
+    None,
+    /// One of two.
+    One,
+    /// Both, until their readers see it.
+    AllToApply,
 }
 
 /// See the module.
@@ -53,7 +53,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(seed: u64) -> Plan {
         let mut random = SeededRandom::new(seed);
-        let waits = *random.pick(&[Waits::ForNone, Waits::ForOne, Waits::ForAllToApply]);
+        let waits = *random.pick(&[Waits::None, Waits::One, Waits::AllToApply]);
         let lives = (0..random.range(2..4)).map(|_| life(&mut random)).collect();
         let mut options = Options::default();
         options.format.segment_bytes = *random.pick(&[64 << 10, 1 << 20]);
@@ -68,16 +68,16 @@ impl Plan {
         options.log.flush_interval = Duration::from_millis(*random.pick(&[10, 1_000]));
         // With less, a standby that is behind at a failover is made anew.
         options.log.keep_bytes = *random.pick(&[0, 64 << 20, 64 << 20]);
-        options.quorum = (waits != Waits::ForNone).then(QuorumOptions::default);
+        options.quorum = (waits != Waits::None).then(QuorumOptions::default);
         let level = match waits {
-            Waits::ForAllToApply => ReplicationLevel::Applied,
-            Waits::ForNone | Waits::ForOne => ReplicationLevel::Flushed,
+            Waits::AllToApply => ReplicationLevel::Applied,
+            Waits::None | Waits::One => ReplicationLevel::Flushed,
         };
         let work = Work {
             isolation: *random.pick(&[Isolation::Snapshot, Isolation::Serializable]),
             transactions: random.range(30..80),
             // A commit that waits for nobody is seen late behind one that does.
-            async_percent: if waits == Waits::ForNone { *random.pick(&[0, 20, 90]) } else { 0 },
+            async_percent: if waits == Waits::None { *random.pick(&[0, 20, 90]) } else { 0 },
             durability: Durability::Replicated(level),
         };
         Plan { clients: 4, work, options, waits, lives, random }
@@ -85,9 +85,9 @@ impl Plan {
 
     pub(super) fn quorum(&self) -> Option<StandbyNames> {
         let names = match self.waits {
-            Waits::ForNone => return None,
-            Waits::ForOne => "ANY 1 (a, b, c)",
-            Waits::ForAllToApply => "FIRST 2 (a, b, c)",
+            Waits::None => return None,
+            Waits::One => "ANY 1 (a, b, c)",
+            Waits::AllToApply => "FIRST 2 (a, b, c)",
         };
         Some(names.parse().expect("they are as PostgreSQL writes them"))
     }

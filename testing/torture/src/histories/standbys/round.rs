@@ -69,7 +69,7 @@ fn go_on(
 ) -> Result<(), String> {
     cluster.bring_back(report)?;
     let failed = |error: Error| format!("looking at the primary failed: {error}");
-    let may_lose = plan.waits == Waits::ForNone && (life.then == Then::Promote || life.end == End::PowerLoss);
+    let may_lose = plan.waits == Waits::None && (life.then == Then::Promote || life.end == End::PowerLoss);
     let primary = cluster.primary()?;
     let (database, table) = (primary.database().clone(), lists(primary.database())?);
     if life.then == Then::Promote && may_lose {
@@ -161,7 +161,7 @@ fn live(
     random: &mut SeededRandom,
     report: &mut Report,
 ) -> Result<(), String> {
-    let is_applied_everywhere = plan.waits == Waits::ForAllToApply;
+    let is_applied_everywhere = plan.waits == Waits::AllToApply;
     let life = Life { is_applied_everywhere, ..Life::default() };
     let primary = cluster.primary()?;
     let (server, database, disk) = (number(primary), primary.database().clone(), primary.disk.clone());
@@ -199,7 +199,7 @@ fn live(
         let ended = happened.and_then(|()| {
             all_right(writers.into_iter().map(ScopedJoinHandle::join).collect(), disk.crashed())?;
             // A commit that was acknowledged and not received is lost with the primary.
-            life.may_lose.store(plan.waits == Waits::ForNone, Ordering::SeqCst);
+            life.may_lose.store(plan.waits == Waits::None, Ordering::SeqCst);
             cluster.end_primary(life_plan.end)?;
             report.count(life_plan.end.name(), 1);
             match life_plan.then {
