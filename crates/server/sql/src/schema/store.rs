@@ -129,10 +129,15 @@ impl SchemaStore {
     ///
     /// A server that follows another one is told of tables only, so everything that it applies may be a change.
     pub fn definitions_changed_at(&self) -> Lsn {
-        if self.follows.load(Ordering::Acquire) || self.changing.load(Ordering::SeqCst) > 0 {
+        if self.may_change_at_any_time() {
             return self.database.snapshot().lsn();
         }
         self.database.definitions_changed_at().max(Lsn::new(self.changed_at.load(Ordering::Acquire)))
+    }
+
+    /// Whether everything that becomes visible may be a change of definitions.
+    pub(crate) fn may_change_at_any_time(&self) -> bool {
+        self.follows.load(Ordering::Acquire) || self.changing.load(Ordering::SeqCst) > 0
     }
 
     /// A transaction that has changed definitions is about to commit. `note_change` comes before the end of what this returns.

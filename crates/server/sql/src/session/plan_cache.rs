@@ -19,7 +19,7 @@ use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 use seawall_types::Lsn;
 use seawall_values::user_types::is_user_type;
-use seawall_values::{Oid, SqlResult};
+use seawall_values::{Oid, SqlResult, oid};
 
 use super::Session;
 use super::plan::Planned;
@@ -185,7 +185,9 @@ impl Session {
         statement: &ParsedStatement,
         planned: &Planned,
     ) {
-        if !planned.is_shared() || !self.may_share_plans(&without.text) {
+        // While everything may be a change of definitions, as always on a standby, no plan is kept for long.
+        let is_in_vain = self.database.store.may_change_at_any_time();
+        if is_in_vain || !planned.is_shared() || !self.may_share_plans(&without.text) {
             return;
         }
         let shared = match planned.plan.is_of_one_row() {
@@ -208,8 +210,10 @@ impl Session {
         };
         let query = self.bound(&text, &dml, &without.types)?;
         let planned = self.planned(&query, as_of)?;
-        // What names an object, or has a type of the user's, is read in other ways.
-        let is_plain = |of: &Oid| !is_user_type(*of) && !super::encode::is_named(*of, 0);
+        // What names an object, or has a type of the user's, is read in other ways than parameters are; the text of an interval by the fields
+        // of the column that it is for.
+        let is_plain =
+            |of: &Oid| *of != oid::INTERVAL && !is_user_type(*of) && !super::encode::is_named(*of, 0);
         let is_good = planned.plan.is_of_one_row()
             && planned.is_shared()
             && planned.parameters().len() == without.constants.len()

@@ -92,7 +92,10 @@ impl Session {
                 let statement = Arc::clone(&cached.statement);
                 let constants = without.map(|without| without.constants).unwrap_or_default();
                 let plan = SimplePlan::Shared(self.adopted(&cached), constants);
-                return Ok(vec![ToRun { statement, written: Some(text), plan, begun, parsing: None }]);
+                // Shown as any statement: without the semicolon and space around.
+                let written = text.trim();
+                let written = Some(written.strip_suffix(';').unwrap_or(written).trim_end());
+                return Ok(vec![ToRun { statement, written, plan, begun, parsing: None }]);
             }
             Some(SharedPlan::Refused) => without = None,
             Some(SharedPlan::Unknown) | None => {}

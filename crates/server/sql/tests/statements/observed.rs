@@ -75,7 +75,7 @@ fn texts_that_differ_in_constants_share_a_plan_that_finds_one_row() {
     client.run("reset role");
     // What others see is what the client has written, and constants are not in it.
     let text = "select b, c from t where a = 7";
-    client.run(text);
+    client.run(&format!("  {text} ; "));
     let seen = other.run("select query from pg_stat_activity where pid = 1");
     assert_eq!(seen[1], text);
     let counted =

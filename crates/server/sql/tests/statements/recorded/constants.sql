@@ -189,3 +189,21 @@ select count(*) from kept where id = 3;
 drop table kept;
 
 select name from kept where id = 3;
+
+create table spans (id integer primary key, minutes interval minute, years interval year, both_of interval minute to second);
+
+insert into spans values (1, '5', '2', '1:30');
+
+insert into spans values (2, '5', '2', '1:30');
+
+insert into spans values (3, '6', '3', '2:30');
+
+update spans set minutes = '7' where id = 1;
+
+update spans set minutes = '8' where id = 2;
+
+select id from spans where minutes = '00:08' and id = 2;
+
+select id from spans where minutes = '00:06' and id = 3;
+
+select * from spans order by id;
