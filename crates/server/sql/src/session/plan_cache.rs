@@ -212,8 +212,11 @@ impl Session {
         let planned = self.planned(&query, as_of)?;
         // What names an object, or has a type of the user's, is read in other ways than parameters are; the text of an interval by the fields
         // of the column that it is for.
-        let is_plain =
-            |of: &Oid| *of != oid::INTERVAL && !is_user_type(*of) && !super::encode::is_named(*of, 0);
+        let is_plain = |of: &Oid| {
+            !matches!(*of, oid::INTERVAL | oid::INTERVAL_ARRAY)
+                && !is_user_type(*of)
+                && !super::encode::is_named(*of, 0)
+        };
         let is_good = planned.plan.is_of_one_row()
             && planned.is_shared()
             && planned.parameters().len() == without.constants.len()
