@@ -84,6 +84,8 @@ pub fn copy_for_standby(
         restore.put_log_file(path.rsplit('/').next().unwrap_or(&path), known.encode().as_bytes())?;
     }
     restore.begin_log(&history, &head)?;
+    // Rows are of moments up to the end of the backup: no leaf may pass for older.
+    restore.note_stamp(manifest.end.end)?;
     let rows = write_rows(repository, &chain, &mut restore, progress)?;
     let end: BackupEnd = manifest.end;
     restore.finish_copy(end, &history)?;

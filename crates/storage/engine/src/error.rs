@@ -231,8 +231,8 @@ pub enum Error {
     },
     /// A copy of a running database has rows that the new timeline of its upstream may not have.
     #[error(
-        "the rows that were copied are whole with the log up to {end}, and timeline {timeline} left that log at {fork}: empty this \
-         directory, and the copy is made anew"
+        "the rows that were copied are whole with the log up to {end}, and timeline {timeline} left that log at {fork}: start \
+         this server again, and it fetches what differs"
     )]
     CopyBeyondFork {
         /// What the copy needs.

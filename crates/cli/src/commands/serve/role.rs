@@ -39,7 +39,9 @@ pub(super) fn role(directory: &Path, follow: Option<&str>) -> Result<Role, Failu
     let shown = directory.display();
     match place.handover()? {
         // It had begun to follow, and has received nothing yet.
-        Some(record) if is_followed && place.identity()?.1.timeline == record.timeline => {
+        Some(record)
+            if is_followed && place.is_whole()? && place.identity()?.1.timeline == record.timeline =>
+        {
             replaced(directory, &record)
         }
         Some(record) if is_followed => {

@@ -24,6 +24,7 @@ use crate::recovery::restore;
 use crate::recovery::rewind;
 use crate::recovery::statistics::RecoveryProgress;
 use crate::recovery::timeline::{Continuation, NewTimeline, history_of};
+use crate::standby::copied;
 
 /// The directory of a database that is not open here.
 #[derive(Clone, Debug)]
@@ -81,6 +82,16 @@ impl DatabaseDirectory {
             }
         };
         Engine::open(self.environment, options, Continuation::Followed, |_| {}).map(Database::of)
+    }
+
+    /// Whether the directory has a database that needs nothing of another server: no restore, copy or rewind is under way.
+    ///
+    /// # Errors
+    /// `RestoreMarker` for damage; `Io`.
+    pub fn is_whole(&self) -> Result<bool, Error> {
+        let disk = &*self.environment.disk;
+        let is_under_way = restore::is_under_way(disk)? || rewind::is_rewinding(disk)?;
+        Ok(!is_under_way && copied::read(disk)?.is_none())
     }
 
     /// Whether the log of the timeline that the database is on is another server's: it was opened by `follow` before, and was not

@@ -127,12 +127,17 @@ impl Cut<'_> {
         reader.use_pending(PendingUse::Rescue);
         let fork = parting.at;
         let disk = &environment.disk;
-        let copied = match copied::read(&**disk)? {
+        let pages = superblock.redo_point.max(superblock.log_end);
+        match copied::read(&**disk)? {
             // Where the log leads to it, its pages are as any others.
-            Some(copied) if copied.is_reached_by(upstream, disk)? => Lsn::ZERO,
-            copied => copied.map_or(Lsn::ZERO, |copied| copied.end),
-        };
-        let pages = superblock.redo_point.max(superblock.log_end).max(copied);
+            Some(copied) if copied.is_reached_by(upstream, disk)? => {}
+            // Its rows are of another timeline, wherever that has parted from the one to follow.
+            Some(copied) => {
+                let (timeline, fork) = (parting.timeline, *pages_until);
+                return Err(Error::PagesBeyondFork { timeline, fork, pages: pages.max(copied.end) });
+            }
+            None => {}
+        }
         if pages > *pages_until {
             // A timeline that goes on there, and that this server has not come to the end of, is followed as it is.
             return Err(Error::PagesBeyondFork { timeline: parting.timeline, fork: *pages_until, pages });

@@ -24,7 +24,7 @@
 //! the primary's leaves: what was changed here is looked at again by an attempt that follows this one.
 //!
 //! 1. The log here is read to its end. What lies behind the fork is copied to `aside` (`put_aside`), as far as it is still there.
-//! 2. The marker `rewinding` (`marker`), durable. From here on this is no database, and only another rewind opens it.
+//! 2. Once the primary has sent a beginning: the marker `rewinding` (`marker`), durable. From here on this is no database, and only another rewind opens it.
 //! 3. The rows, as above. Then the system keyspace.
 //! 4. The beginning of the log at B, both copies of the superblock, and all other files of the log but the holds go.
 //! 5. The file `copied`; then the marker goes.
@@ -119,6 +119,8 @@ pub struct Rewind {
     superblock: Superblock,
     tree: Tree,
     since: Lsn,
+    /// To be written before anything is changed: the directory has none yet.
+    marker: Option<RewindMarker>,
     from_primary: Option<RowsFromPrimary>,
     system_rows: Vec<(Vec<u8>, Vec<u8>)>,
     replaced: ReplacedRows,
@@ -182,6 +184,7 @@ impl Rewind {
         let opened = Tree::open_with_log(&**disk, TreeAccess::Write, tree_options, &source);
         let opened = opened.map_err(|error| Error::tree(&error))?;
         let (tree, superblock) = (opened.tree, opened.superblock);
+        let mut marker = None;
         let since = match RewindMarker::read(&**disk)? {
             Some(found) => {
                 let since = found.until_parted(upstream);
@@ -193,15 +196,22 @@ impl Rewind {
             }
             None => {
                 let own = history_of(disk, &superblock)?;
-                let Some(parting) = own.parting(upstream) else { return Ok(None) };
-                put_aside(&environment, &superblock, keys.as_ref(), parting.at)?;
-                let since = parting.at.min(superblock.redo_point);
-                RewindMarker::of(&own, since).write(&**disk)?;
+                let of_log = own.parting(upstream).map(|parting| parting.at);
+                // Rows that were copied may be of a timeline that the log has not come to.
+                let of_rows = match copied::read(&**disk)? {
+                    Some(copied) => copied.history(disk)?.parting(upstream).map(|parting| parting.at),
+                    None => None,
+                };
+                let Some(parted) = of_log.into_iter().chain(of_rows).min() else { return Ok(None) };
+                if let Some(fork) = of_log {
+                    put_aside(&environment, &superblock, keys.as_ref(), fork)?;
+                }
+                let found = RewindMarker::of(&own, parted.min(superblock.redo_point));
+                let since = found.since;
+                marker = Some(found);
                 since
             }
         };
-        // No image of a page is in the log any more, which is about to go.
-        tree.store_superblock(&superblock).map_err(|error| Error::tree(&error))?;
         let replaced = ReplacedRows::new(since, options.checkpoint.chunk_bytes);
         let rewound = Rewound { since, rows: 0, bytes: 0, kept_rows: 0, changed_rows: 0, ranges: 0 };
         tracing::warn!(%since, "pages here hold what the server to follow never had: rows that have changed since are fetched");
@@ -212,6 +222,7 @@ impl Rewind {
             superblock,
             tree,
             since,
+            marker,
             from_primary: None,
             system_rows: Vec::new(),
             replaced,
@@ -231,10 +242,10 @@ impl Rewind {
         self.rewound.bytes
     }
 
-    /// What the rows begin with. Before the first row.
+    /// What the rows begin with. Before the first row. Until then the directory is what it was; from here on another rewind alone opens it.
     ///
     /// # Errors
-    /// `Log` if it is not what a copy of this database begins with.
+    /// `Log` if it is not what a copy of this database begins with; `DiskFull`, `Io`.
     pub fn take_beginning(&mut self, beginning: RowsFromPrimary) -> Result<(), Error> {
         let (base, own) = (&beginning.base, &self.superblock);
         let found = (base.database, base.segment_bytes);
@@ -245,6 +256,11 @@ impl Rewind {
         } else if !beginning.head.is_empty() && beginning.head.len() as u64 != offset {
             format!("{} bytes do not lead to {}", beginning.head.len(), base.redo_point)
         } else {
+            if let Some(marker) = self.marker.take() {
+                marker.write(&*self.environment.disk)?;
+            }
+            // No image of a page is in the log any more, which is about to go.
+            self.tree.store_superblock(&self.superblock).map_err(|error| Error::tree(&error))?;
             self.replaced.begin(&user_keys().start);
             self.from_primary = Some(beginning);
             return Ok(());
@@ -437,6 +453,10 @@ fn put_aside(
     while reader.next().map_err(|error| Error::log(&error))?.is_some() {}
     reader.make_durable().map_err(|error| Error::log(&error))?;
     let end = reader.finish().lsn;
+    if end <= fork {
+        // The pages alone are beyond the fork: those of a copy that was not whole.
+        return Ok(());
+    }
     let put = |from| Aside::of(superblock.timeline, fork).from(from).fill(environment, superblock, keys, end);
     let is_whole = |aside: &PutAside| aside.records > 0 || fork >= superblock.redo_point;
     let aside = match put(fork) {

@@ -70,9 +70,14 @@ impl Copied {
             let left = history.forks.iter().find(|fork| fork.parent == self.timeline);
             return Ok(left.is_none_or(|left| left.fork >= self.end));
         }
+        Ok(self.history(disk)?.descends_from(history))
+    }
+
+    /// The history of the primary that was copied.
+    pub(crate) fn history(&self, disk: &Arc<dyn Disk>) -> Result<TimelineHistory, Error> {
         let primary = TimelineHistory::load(disk, self.timeline).map_err(|error| Error::log(&error))?;
         primary.check_mark(self.mark).map_err(|error| Error::log(&error))?;
-        Ok(primary.descends_from(history))
+        Ok(primary)
     }
 }
 
