@@ -6,13 +6,13 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::copying::{Rows, disturb, everything, history_of, receive, slot, write};
+use common::copying::{Rows, copy_with, disturb, everything, history_of, receive, slot, write};
 use common::following::follow;
 use common::rewinding::{put_rows, rewind, rows_of};
 use common::small_options;
 use seawall_crash_harness::{environment, open, template};
 use seawall_engine::{
-    Database, DatabaseDirectory, Environment, Error, Options, Rejoined, Rewound, StandbyPositions,
+    Database, DatabaseDirectory, Environment, Error, Options, Rejoined, Rewind, Rewound, StandbyPositions,
     is_rewinding,
 };
 use seawall_keys::{MasterKey, SecretKey};
@@ -423,4 +423,56 @@ fn leaves_of_a_copy_are_not_older_than_their_rows() {
         receive(&new, &back).unwrap();
         assert!(tables(&back) == tables(&new), "seed {seed}");
     }
+}
+
+/// What refuses has changed nothing: the commits here may be nowhere else.
+#[test]
+fn a_server_whose_primary_refuses_to_be_copied_is_what_it_was() {
+    let pair = Pair::new(&small_options());
+    pair.settle();
+    let parted = pair.part(
+        |former| {
+            put_rows(former, "t", 0..20, 100, 1);
+            checkpoints(former, 2);
+        },
+        |new| put_rows(new, "t", 0..20, 100, 2),
+    );
+    let disk = &parted.former;
+    let begun = Rewind::begin(place(disk), &parted.options, &history_of(&parted.primary)).unwrap();
+    drop(begun.expect("the histories have parted"));
+    assert!(!is_rewinding(disk).unwrap());
+    let former = open(&disk.after_power_loss(PowerLoss::LoseAll), &parted.options);
+    let rows = rows_of(&former, "t").unwrap();
+    assert_eq!(rows.iter().filter(|(_, value)| value == &vec![1; 100]).count(), 20);
+}
+
+/// A copy was not whole when its primary was lost, and the new one has left the log before the end of the copy.
+#[test]
+fn a_copy_that_its_log_does_not_lead_to_is_rewound() {
+    let pair = Pair::new(&small_options());
+    pair.settle();
+    let disk = SimulatedDisk::new(9);
+    let mut random = SeededRandom::new(9);
+    let mut has_caught_up = false;
+    let between = || {
+        if !std::mem::replace(&mut has_caught_up, true) {
+            pair.catch_up();
+        }
+        write(&pair.primary, &mut random);
+        Ok(())
+    };
+    let end = copy_with(&pair.primary, &disk, "copy", || Ok(()), between).unwrap();
+    let parted = pair.part(
+        |_former| (),
+        |new| {
+            put_rows(new, "t", 0..20, 100, 2);
+            checkpoints(new, 1);
+        },
+    );
+    let fork = history_of(&parted.primary).forks.last().unwrap().fork;
+    assert!(fork < end, "{fork} {end}");
+    let refused = parted.rejoin(&disk).unwrap_err();
+    assert!(matches!(refused, Error::PagesBeyondFork { .. }), "{refused}");
+    parted.rewind(&disk, "again").unwrap();
+    parted.assert_equal(&disk, "a copy");
 }
