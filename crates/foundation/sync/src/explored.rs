@@ -35,7 +35,7 @@ pub(crate) mod names {
     /// See `std::sync::atomic`.
     pub mod atomic {
         pub use crate::explored::atomic::{
-            AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+            AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
         };
         // Everything is sequentially consistent here: a fence adds nothing.
         pub use std::sync::atomic::{Ordering, fence};

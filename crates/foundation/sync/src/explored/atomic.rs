@@ -107,7 +107,14 @@ macro_rules! arithmetic {
     };
 }
 
-arithmetic!(AtomicU8: u8, AtomicU16: u16, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize);
+arithmetic!(
+    AtomicU8: u8,
+    AtomicU16: u16,
+    AtomicU32: u32,
+    AtomicU64: u64,
+    AtomicUsize: usize,
+    AtomicI64: i64
+);
 atomic!(AtomicBool, bool, [], false);
 atomic!(AtomicPtr, *mut T, [T], std::ptr::null_mut());
 

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn fork(from: &TimelineHistory, number: u32, at: u64) -> TimelineHistory {
-        let byte = u8::try_from(number + u32::try_from(at).unwrap()).unwrap();
+        let byte = u8::try_from((u64::from(number) * 7 + at) % 251).unwrap();
         let mark = TimelineMark::from_bytes([byte; 16]);
         from.fork(TimelineId::new(number).unwrap(), Lsn::new(at), mark, "promoted")
     }
