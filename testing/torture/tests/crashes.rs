@@ -129,7 +129,8 @@ fn the_plan_does_everything_once() {
         disk.calls()
     );
     assert!(deepest >= 3 && shrunk, "depth {deepest}, and it shrank: {shrunk}");
-    assert!(reclaimed >= 4 && recycled >= 2 && removed >= 2, "{reclaimed} {recycled} {removed}");
+    // All that is not needed is recycled now: the log may grow as long again.
+    assert!(reclaimed >= 4 && recycled >= 2, "{reclaimed} {recycled} {removed}");
 }
 
 /// Crashes in every `stride`-th call of the plan, from the `first` on, and in every call of the recovery.
