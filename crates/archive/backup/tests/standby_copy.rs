@@ -1,6 +1,6 @@
 //! Standbys that are made from a backup, and receive the log of the repository.
 //!
-//! Invariants: what becomes of a copy that was cut short is what becomes of one in one go; a copy that is not whole is no database.
+//! Invariants: a copy that resumes after a crash equals a copy without one; an incomplete copy does not open as a database.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod common;
@@ -106,7 +106,7 @@ fn a_copy_for_a_standby_that_was_cut_short_is_made_by_the_next_one() {
     assert!(made_again > 10, "{made_again}");
 }
 
-/// Of a newer backup: what is left of the older one gives way.
+/// A newer backup replaces the rows of an older one that a crash left.
 #[test]
 fn a_copy_that_was_cut_short_gives_way_to_one_of_a_newer_backup() {
     for world in [World::new(), World::encrypted()] {

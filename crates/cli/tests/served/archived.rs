@@ -174,7 +174,7 @@ fn back_up(scene: &Scene) {
     assert!(taken.status.success(), "{taken:?}");
 }
 
-/// There is no primary while it is made and read, and its slot is made when there is one.
+/// The standby is made and read without a primary. Its slot is created once a primary runs.
 #[test]
 fn a_standby_is_made_from_a_repository_alone_and_streams_when_there_is_a_primary() {
     let scene = Scene::new();
@@ -335,7 +335,7 @@ impl Behind {
         assert_eq!(fingerprint(standby), self.expected);
     }
 
-    /// What comes before a segment is received, and nothing that is in it.
+    /// Log before the segment is received, and none of the segment.
     fn has_what_is_before(&self, standby: &Serving, segment: &Path) {
         let start = start_of(segment);
         let has_come = format!("select pg_last_wal_receive_lsn() >= '{start}'::pg_lsn - 1048576");
@@ -397,7 +397,7 @@ fn a_standby_with_two_repositories_takes_from_each_what_the_other_lacks() {
     standby.end();
 }
 
-/// A pipe that nobody writes to keeps whoever opens it.
+/// Opening a pipe without a writer blocks the reader.
 #[test]
 fn a_repository_that_hangs_keeps_no_server_from_ending_and_no_standby_from_its_promotion() {
     let behind = Behind::new();

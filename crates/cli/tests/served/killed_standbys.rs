@@ -26,7 +26,7 @@ fn follow(place: &Place, directory: &str, upstream: &Serving) -> Serving {
         .serve_database(directory, &[&WAITS[..], &["--follow", &followed(directory, upstream.port)]].concat())
 }
 
-/// What was acknowledged, and whether writers are to end.
+/// The acknowledged rows, and whether the writers have to end.
 #[derive(Default)]
 struct Written {
     acknowledged: Mutex<BTreeSet<(u64, u64)>>,

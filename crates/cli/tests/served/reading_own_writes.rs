@@ -34,7 +34,7 @@ fn a_session_waits_on_a_standby_for_what_it_has_written() {
         assert_eq!(value(&mut reader, &format!("select seawall.wait_for_lsn('{written}')")), "t");
         assert_eq!(value(&mut reader, "select max(number) from t"), number.to_string());
     }
-    // A query is no commit that one waits for.
+    // A query has no commit to wait for.
     let written = value(&mut writer, "select seawall.last_commit_lsn()");
     rows(&mut writer, "select count(*) from t");
     assert_eq!(value(&mut writer, "select seawall.last_commit_lsn()"), written);

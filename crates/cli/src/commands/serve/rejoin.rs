@@ -4,7 +4,7 @@
 //!   followed before ----------------> asked once ------------+-- answer --> its timeline came from here: refused
 //!   a former primary, or promoted --> asked until it answers +              else: the log is cut, if need be --> follow
 //!                                              no answer, followed before --> follow
-//!   the log is cut <-- pages hold nothing behind the fork
+//!   the log is cut <-- the pages end before the fork
 //!   rows that have changed are fetched <-- they do, or that was begun and cut short
 //! ```
 //! A server that followed before is never cut for an older timeline than its own: there the old primary runs again, or still, and what

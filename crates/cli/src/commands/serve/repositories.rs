@@ -46,7 +46,7 @@ pub(super) struct StandbyArchive {
 }
 
 impl StandbyArchive {
-    /// That of a server that is no standby.
+    /// No repositories: of a server that reads no archive.
     pub(super) fn none() -> StandbyArchive {
         StandbyArchive { repositories: Vec::new(), target: TargetTimeline::default() }
     }

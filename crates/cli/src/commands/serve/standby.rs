@@ -27,7 +27,7 @@ use crate::failure::Failure;
 const REPORT_BYTES: u64 = 1 << 30;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a standby follows, and where it gets log that it does not find there.
+/// The upstream of a standby, and the archive for log that the upstream no longer has.
 #[derive(Clone, Debug)]
 pub(super) struct Upstream {
     pub(super) settings: UpstreamSettings,
@@ -35,7 +35,7 @@ pub(super) struct Upstream {
     pub(super) source: CopySource,
 }
 
-/// What an empty directory is made from.
+/// The source of a new standby's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CopySource {
     /// The primary; from a backup if that fails.
