@@ -22,6 +22,10 @@ mod regions {
         unreachable!("nothing is mapped on this system")
     }
 
+    pub(super) fn populate(_start: NonNull<u8>, _bytes: usize) {
+        unreachable!("nothing is mapped on this system")
+    }
+
     pub(super) unsafe fn give_back(_start: NonNull<u8>, _bytes: usize) {
         unreachable!("nothing is mapped on this system")
     }
@@ -59,6 +63,14 @@ impl ZeroedMemory {
     /// Where it starts.
     pub fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// Takes the room now, and not where it is written first: there the kernel clears a huge page while the writer waits. Memory from the
+    /// allocator, and a kernel that does not know the call, take it later.
+    pub fn populate(&self) {
+        if is_mapped(self.bytes) {
+            regions::populate(self.start, self.bytes);
+        }
     }
 
     /// How many bytes it has.
@@ -135,6 +147,37 @@ mod tests {
         assert!(mappings() < before + 400, "{} mappings, {before} before", mappings());
         drop(all);
         assert!(mappings() < before + 100, "{} mappings, {before} before", mappings());
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn populated_memory_is_written_without_the_kernel() {
+        /// How often this thread has had to wait for a page so far.
+        fn faults() -> u64 {
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            let (_, behind_name) = stat.rsplit_once(')').unwrap();
+            behind_name.split_ascii_whitespace().nth(7).unwrap().parse().unwrap()
+        }
+        let bytes = 4 * HUGE_PAGE_BYTES - 5000;
+        let faults_of_writing = |memory: &ZeroedMemory| {
+            let before = faults();
+            for offset in (0..bytes).step_by(4096) {
+                // SAFETY: it has `bytes` bytes, and nobody else knows it.
+                unsafe { memory.start().add(offset).write_volatile(0xA5) };
+            }
+            faults() - before
+        };
+        let plain = ZeroedMemory::new(bytes);
+        // The regions of the process have been used by other tests: what is free takes no memory.
+        assert!(faults_of_writing(&plain) >= 4);
+        let populated = ZeroedMemory::new(bytes);
+        populated.populate();
+        // SAFETY: as above.
+        let slice = unsafe { std::slice::from_raw_parts(populated.start().as_ptr(), bytes) };
+        assert!(slice.iter().all(|byte| *byte == 0));
+        assert!(faults_of_writing(&populated) < 2);
+        // Too little for a page: nothing to do.
+        ZeroedMemory::new(4096).populate();
     }
 
     #[test]

@@ -26,11 +26,13 @@
 mod cancel;
 #[cfg(feature = "shuttle")]
 pub mod explored;
+mod priority;
 #[cfg(not(feature = "shuttle"))]
 mod thread_number;
 mod wait;
 
 pub use cancel::CancelToken;
+pub use priority::give_way;
 pub use wait::WaitWord;
 
 #[cfg(not(feature = "shuttle"))]

@@ -48,6 +48,11 @@ impl Directory {
         Directory(Lines::new(expected_rows / EXPECTED_ROWS))
     }
 
+    /// Takes the memory now.
+    pub(crate) fn populate(&self) {
+        self.0.populate();
+    }
+
     /// Bytes of the directory.
     pub(crate) fn bytes(&self) -> usize {
         self.0.bytes()

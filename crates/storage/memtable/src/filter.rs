@@ -29,6 +29,11 @@ impl Filter {
         Filter(Lines::new(expected_rows.saturating_mul(BITS_PER_ROW) / (8 * LINE_BYTES)))
     }
 
+    /// Takes the memory now.
+    pub(crate) fn populate(&self) {
+        self.0.populate();
+    }
+
     /// Bytes of the filter.
     pub(crate) fn bytes(&self) -> usize {
         self.0.bytes()

@@ -36,6 +36,11 @@ impl<T: Line> Lines<T> {
         Lines { memory: ZeroedMemory::new(bytes), count, lines: PhantomData }
     }
 
+    /// Takes the memory of all lines now.
+    pub(crate) fn populate(&self) {
+        self.memory.populate();
+    }
+
     /// Bytes of all lines.
     pub(crate) fn bytes(&self) -> usize {
         self.count * LINE_BYTES

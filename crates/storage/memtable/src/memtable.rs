@@ -55,6 +55,13 @@ impl Memtable {
         }
     }
 
+    /// Takes the memory of filter and directory now. The first rows of all threads take it otherwise, each of them waiting until the kernel
+    /// has cleared a huge page.
+    pub fn populate(&self) {
+        self.filter.populate();
+        self.directory.populate();
+    }
+
     /// Gives the row `key` a new version; a value of `None` deletes it.
     ///
     /// The versions of one key must come in the order of their stamps, as row locks see to. `horizon` tells an LSN
