@@ -206,6 +206,11 @@ impl Sender {
         Ok(Step::Sent)
     }
 
+    /// Whether everything before `end` was given: an end of the log.
+    pub fn has_sent(&self, end: Lsn) -> bool {
+        self.normalised() >= end
+    }
+
     /// A message that says that this server is alive.
     pub fn keep_alive(&self, now_micros: i64, wants_answer: bool) -> Vec<u8> {
         message::keep_alive(self.end_of_log(), now_micros, wants_answer)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -27,6 +28,8 @@ pub struct Replication {
     senders: Mutex<BTreeMap<i32, SenderStatus>>,
     /// Notified when one of them is further, or gone.
     senders_changed: Condvar,
+    /// How many wait for that.
+    waiting_for_senders: AtomicUsize,
     take_overs: TakeOvers,
     receiver: Mutex<Option<ReceiverStatus>>,
     quorum: Quorum,
@@ -162,13 +165,15 @@ impl Drop for ActiveSlot {
 impl Replication {
     /// Of a database that is open.
     pub fn new(database: Database) -> Arc<Replication> {
-        let (active, senders, senders_changed, take_overs, receiver, slot_limit) = Default::default();
+        let (active, senders, senders_changed, waiting_for_senders) = Default::default();
+        let (take_overs, receiver, slot_limit) = Default::default();
         let quorum = Quorum::new(database.clone());
         Arc::new(Replication {
             database,
             active,
             senders,
             senders_changed,
+            waiting_for_senders,
             take_overs,
             receiver,
             quorum,
@@ -333,6 +338,18 @@ impl Replication {
         is_so_far: impl Fn(&SenderStatus) -> bool,
         left: impl Fn() -> Duration,
     ) -> bool {
+        self.waiting_for_senders.fetch_add(1, Ordering::SeqCst);
+        let has_come = self.wait_for_sender_status(process_id, is_so_far, left);
+        self.waiting_for_senders.fetch_sub(1, Ordering::SeqCst);
+        has_come
+    }
+
+    fn wait_for_sender_status(
+        &self,
+        process_id: i32,
+        is_so_far: impl Fn(&SenderStatus) -> bool,
+        left: impl Fn() -> Duration,
+    ) -> bool {
         let mut senders = self.senders.lock();
         loop {
             let Some(sender) = senders.get(&process_id) else { return false };
@@ -345,6 +362,12 @@ impl Replication {
             }
             self.senders_changed.wait_for(&mut senders, left);
         }
+    }
+
+    /// Whether a commit, or a switchover, may wait for what the receiver of this name says.
+    pub fn is_waited_for(&self, application_name: &str) -> bool {
+        let is_named = |names: &StandbyNames| names.priority(application_name) > 0;
+        self.quorum.names().is_some_and(is_named) || self.waiting_for_senders.load(Ordering::SeqCst) > 0
     }
 
     /// The slot that the connection of this number uses.
@@ -418,4 +441,41 @@ fn check_name(name: &str) -> Result<(), SlotError> {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     let is_name = (1..=SLOT_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed);
     if is_name { Ok(()) } else { Err(SlotError::Name(name.to_owned())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_crash_harness::{open, small_options, template};
+
+    use super::*;
+
+    #[test]
+    fn a_standby_that_commits_wait_for_is_waited_for_and_any_one_during_a_switchover() {
+        let replication = Replication::new(open(&template(&small_options()), &small_options()));
+        assert!(!replication.is_waited_for("a"), "no commit waits for standbys");
+        replication.commits_wait_for("ANY 1 (a)".parse().unwrap());
+        assert!(replication.is_waited_for("a"));
+        assert!(!replication.is_waited_for("b"));
+        let stream = SenderStatus {
+            process_id: 1,
+            user: "postgres".to_owned(),
+            application_name: "b".to_owned(),
+            client: None,
+            listens: None,
+            began_micros: 0,
+            is_streaming: true,
+            sent: Lsn::ZERO,
+            progress: Progress::default(),
+            reply_micros: None,
+            lag: Lag::default(),
+            behind_since_micros: None,
+        };
+        replication.note_sender(stream);
+        let is_so_far = |_: &SenderStatus| {
+            assert!(replication.is_waited_for("b"), "a switchover waits");
+            false
+        };
+        assert!(!replication.wait_for_sender(1, is_so_far, || Duration::ZERO));
+        assert!(!replication.is_waited_for("b"), "it does not wait any more");
+    }
 }

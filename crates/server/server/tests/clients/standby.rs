@@ -1,12 +1,15 @@
 //! A standby beside its primary: it follows pgbench, serves reads and refuses writes, and takes the primary's place.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use seawall_engine::{Database, DatabaseDirectory};
 use seawall_io::{Clock, SystemClock};
-use seawall_replication::{Follower, UpstreamSettings};
+use seawall_replication::message::FromSender;
+use seawall_replication::{Client, Dial, Follower, Streamed, UpstreamSettings};
 use seawall_server::{Shutdown, UpstreamDial};
 use seawall_testing::{wait_for, wait_until};
+use seawall_types::Lsn;
 
 use crate::primary::{Primary, copy_directory, options};
 use crate::program::{both, ok};
@@ -248,5 +251,48 @@ fn a_time_of_day_that_is_set_ends_no_stream() {
     }
     drop(follower);
     standby.close();
+    primary.close();
+}
+
+#[test]
+fn log_that_no_commit_waits_for_is_sent_at_most_once_a_millisecond() {
+    const WRITERS: u32 = 4;
+    const LIMIT: Duration = Duration::from_secs(60);
+    let directory = tempfile::tempdir().unwrap();
+    let primary = Primary::over(Database::open(directory.path().join("data"), options()).unwrap());
+    let engine = &primary.sql.engine;
+    let table = &engine.open_or_create_table("t").unwrap();
+    let from = engine.log().flushed();
+    let port = primary.served.port();
+    let settings: UpstreamSettings = format!("host=127.0.0.1 port={port} user=postgres").parse().unwrap();
+    let wire = UpstreamDial::new(settings.clone()).unwrap().dial(&settings.hosts[0]).unwrap();
+    let mut client = Client::log_in(wire, &settings).unwrap();
+    client.begin_stream(&format!("START_REPLICATION PHYSICAL {from}")).unwrap();
+
+    let began = SystemClock.monotonic();
+    let (mut messages, mut position) = (0, from);
+    std::thread::scope(|scope| {
+        let write = |writer: u32| {
+            for row in 0..1_000_u32 {
+                engine.put(table, [writer.to_be_bytes(), row.to_be_bytes()].concat(), b"v").unwrap();
+            }
+        };
+        let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(writer))).collect();
+        while !writers.iter().all(|writer| writer.is_finished()) || position < engine.log().flushed() {
+            assert!(
+                SystemClock.monotonic().saturating_sub(began) < LIMIT,
+                "not all log has come: {position}"
+            );
+            if let Streamed::Message(message) = client.streamed(Duration::from_millis(10)).unwrap()
+                && let FromSender::Data { start, bytes, .. } = FromSender::parse(&message).unwrap()
+            {
+                messages += 1;
+                position = Lsn::new(start.get() + bytes.len() as u64);
+            }
+        }
+    });
+    let milliseconds = SystemClock.monotonic().saturating_sub(began).as_millis();
+    assert!(messages <= milliseconds + 2, "{messages} messages in {milliseconds} ms");
+    drop(client);
     primary.close();
 }
