@@ -1,7 +1,8 @@
 //! What transactions see of each other, while rows are written over and over.
 //!
 //! Checked: a snapshot shows the rows as of its stamp, however often they were written since, and all rows of a commit or none;
-//! of two serializable transactions that each overwrite what the other has read, one is refused.
+//! of two serializable transactions that each overwrite what the other has read, one is refused; and so is, of two to be prepared,
+//! one that has read a table that the other drops.
 
 use std::sync::Arc;
 
@@ -190,6 +191,40 @@ pub(crate) fn of_serializable_transactions(seed: u64) {
     }
     let blind = results.iter().filter(|result| matches!(result, Ok(None))).count();
     assert!(blind <= 1, "neither saw what the other has written: {results:?}");
+    database.close().unwrap();
+}
+
+/// More than are looked at in the log's critical section.
+const READS: u16 = 260;
+
+/// One reads many rows of a table, the other one drops the table, and both want to be prepared.
+pub(crate) fn of_a_reader_and_a_definition_in_doubt(seed: u64) {
+    let (database, table) = open_async(seed);
+    let other = database.create_table("other").unwrap();
+    let begin = |database: &Database| {
+        let options = TransactionOptions {
+            isolation: Isolation::Serializable,
+            durability: Durability::Async,
+            lock_wait: LockWait::NoWait,
+            ..TransactionOptions::default()
+        };
+        database.with(options).begin()
+    };
+    let mut reader = begin(&database);
+    for row in 0..READS {
+        assert_eq!(reader.get(&table, row.to_be_bytes()).unwrap(), None);
+    }
+    reader.put(&other, b"k", b"v").unwrap();
+    let mut definer = begin(&database);
+    definer.drop_table("t").unwrap();
+    let threads = [("reader", reader), ("definer", definer)]
+        .map(|(gid, transaction)| thread::spawn(move || transaction.prepare(gid).map(|_| gid)));
+    let results = threads.map(|thread| thread.join().unwrap());
+    assert!(matches!(results[0], Ok(_) | Err(Error::Locked { .. })), "{results:?}");
+    assert!(matches!(results[1], Ok(_) | Err(Error::TableInDoubt { .. })), "{results:?}");
+    let prepared: Vec<&str> = results.iter().flatten().copied().collect();
+    assert_eq!(prepared.len(), 1, "both are in doubt, or none: {results:?}");
+    database.two_phase().commit(prepared[0]).unwrap();
     database.close().unwrap();
 }
 

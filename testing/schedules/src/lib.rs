@@ -75,6 +75,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario("plans_beside_an_alteration", 100, plans::beside_an_alteration),
         scenario("serializable_transactions", 200, isolation::of_serializable_transactions),
         scenario("validations_beside_commits", 100, isolation::of_validations_beside_commits),
+        scenario("reader_and_definition_in_doubt", 200, isolation::of_a_reader_and_a_definition_in_doubt),
         scenario("publish_against_readers", 100, publish::against_readers),
         scenario("room_in_the_memtable", 40, room::in_the_memtable),
         scenario("throttle_of_writers", 60, throttle::of_writers),

@@ -45,6 +45,7 @@ mod explored {
         plans_beside_an_alteration
         serializable_transactions
         validations_beside_commits
+        reader_and_definition_in_doubt
         publish_against_readers
         room_in_the_memtable
         throttle_of_writers

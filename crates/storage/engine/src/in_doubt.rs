@@ -120,7 +120,7 @@ pub struct InDoubtTransaction {
     pub lsn: Lsn,
     /// Names of the tables that it uses, as they are now.
     pub tables: Vec<String>,
-    /// Rows that it wrote.
+    /// Rows that it wrote, those of the catalog among them; without rows of its own tables that it has logged before, in parts.
     pub rows: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,

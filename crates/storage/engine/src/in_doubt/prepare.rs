@@ -56,16 +56,15 @@ impl Transaction {
     ///
     /// Until the decision nobody sees what it wrote, nobody writes those rows, and its tables cannot be dropped or
     /// truncated. A table that it creates, drops, truncates, renames or alters, nobody else defines; and who has written to such a
-    /// table waits, in `commit` or `prepare`, for the decision. Under `Serializable` nobody commits a change of what it has read. It
-    /// keeps no snapshot, and no log.
+    /// table waits, in `commit` or `prepare`, for the decision. Who has read it under `Serializable` waits in `prepare`. Under
+    /// `Serializable` nobody commits a change of what it has read. It keeps no snapshot, and no log.
     ///
     /// # Errors
     /// `Gid`; `GidInUse`; `NothingToPrepare` if nothing was written and, under `Serializable`, nothing read; `Locked` if, under
-    /// `Serializable`, a transaction in doubt has written what it has read, and is not decided while it waits (`lock_wait`); and those
-    /// of `commit`. [`Error::effect`]
-    /// tells what has become of the transaction: after most errors nothing is prepared and it is rolled back; after
-    /// `DoneNotArchived`, with `Durability::Archived` only, it is prepared, and has to be decided; `Stopped` leaves it open,
-    /// recovery decides.
+    /// `Serializable`, a transaction in doubt has written what it has read, or defines a table of it, and is not decided while it waits
+    /// (`lock_wait`); and those of `commit`. [`Error::effect`] tells what has become of the transaction: after most errors nothing is
+    /// prepared and it is rolled back; after `DoneNotArchived`, with `Durability::Archived` only, it is prepared, and has to be
+    /// decided; `Stopped` leaves it open, recovery decides.
     pub fn prepare(self, gid: &str) -> Result<Lsn, Error> {
         let in_log = self.logged_as();
         in_log(self.log_prepare(gid)?).wait()

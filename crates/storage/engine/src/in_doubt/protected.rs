@@ -3,13 +3,13 @@
 //! A serializable commit is explained by its place in the log: all that it read is unchanged there. The place of a prepared
 //! transaction is that of its decision, which must not be refused any more. So its reads are validated at the prepare, like
 //! those of a commit, and from then on protected: nobody commits, or prepares, a change of them. And nobody is prepared who
-//! has read what a transaction in doubt has written, as it would have to be decided before that one.
+//! has read what a transaction in doubt has written, or a table that it defines, as it would have to be decided before that one.
 //!
 //! A prepare *enters* what it has read and written before its place in the log, outside of any critical section; there it
 //! means nothing yet. In the log's critical section two questions are asked, of a prepare both, of a commit only the first:
-//! does anybody protect what this one writes? Has anybody in doubt written what it has read? If not, what it has entered
-//! counts from then on (`count`). So of two that do not go together the second one in the log waits, or is refused, and one
-//! that waits keeps nobody else from anything.
+//! does anybody protect what this one writes? Has anybody in doubt written what it has read, or defined a table of it
+//! (`OpenObject::is_settled`)? If not, what it has entered counts from then on (`count`). So of two that do not go together
+//! the second one in the log waits, or is refused, and one that waits keeps nobody else from anything.
 //!
 //! The first question takes one look, without a lock, while nobody protects anything; otherwise a search for each row. Where
 //! that is long it is asked before the critical section, and inside only whether anybody has begun to count since
@@ -165,7 +165,7 @@ impl Protected {
             return Some(true);
         }
         let mut left = passed_over_max;
-        // Tables are held by a count of their own: `OpenObject::hold_in_doubt`.
+        // Tables are held by counts of their own: `OpenObject::hold_in_doubt`, `OpenObject::hold_definition`.
         let ranges = reads.iter().filter(|read| matches!(read, ReadItem::Range(..))).filter_map(range_of);
         for (start, end) in ranges {
             if self.has_written_in(owner, start, &end, &mut left)? {

@@ -195,10 +195,11 @@ impl Engine {
                 let ticket = self.queue.enter(span.end).ok_or(Refused::QueueFull)?;
                 self.queue.count_rows(row_count);
                 self.apply_definitions(request, span.end);
+                in_order(span.end);
+                // After the tables are held: who finds that it counts finds them held, too.
                 if let Some(holder) = request.holder {
                     self.in_doubt.protected.count(holder);
                 }
-                in_order(span.end);
                 // Last: whoever finds the entry finds what it stands for.
                 let evicted = self.recent_commits.entered(span.end, written.clone());
                 Ok((ticket, self.view(), evicted))
@@ -419,6 +420,10 @@ impl Engine {
     ) -> Result<(), Refused> {
         let (request, in_doubt) = (check.request, &self.in_doubt.protected);
         if request.holder.is_some() {
+            // A drop writes no row that was read.
+            if request.reads.iter().filter_map(ReadItem::object).any(|object| !object.is_settled()) {
+                return Err(Refused::Undecided);
+            }
             match in_doubt.has_written_any(request.owner, request.reads, passed_over_max) {
                 Some(false) => {}
                 Some(true) => return Err(Refused::Undecided),

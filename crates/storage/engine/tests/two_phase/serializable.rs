@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engine::{
-    Background, Database, Environment, Error, Isolation, LockWait, Options, Table, TransactionOptions,
+    Background, Database, Environment, Error, Isolation, LockWait, Options, Table, Transaction,
+    TransactionOptions,
 };
 use seawall_simulation::SimulatedDisk;
 use seawall_testing::wait_until;
@@ -383,4 +384,49 @@ fn what_is_read_again_and_again_is_kept_once() {
     put(&database, "b", "1").unwrap();
     database.two_phase().commit("gid").unwrap();
     check_and_close(database);
+}
+
+/// Whoever begins after the decision meets no table, and may commit before the reader is decided: so the reader would have to
+/// come both before and after it.
+#[test]
+fn who_has_read_a_table_that_a_transaction_in_doubt_defines_is_not_prepared() {
+    let definitions: [fn(&mut Transaction) -> Result<(), Error>; 3] = [
+        |transaction| transaction.drop_table("t"),
+        |transaction| transaction.truncate_table("t"),
+        |transaction| transaction.rename_table("t", "renamed"),
+    ];
+    for define in definitions {
+        let disk = SimulatedDisk::new(13);
+        let database = open(&disk);
+        let table = database.create_table("t").unwrap();
+        let other = database.create_table("other").unwrap();
+        let mut reader = begin(&database, SERIALIZABLE);
+        assert_eq!(reader.rows(&table).count(), 0);
+        reader.put(&other, "reader", "1").unwrap();
+        let mut definer = begin(&database, SERIALIZABLE);
+        define(&mut definer).unwrap();
+        definer.prepare("definer").unwrap();
+        let refused = reader.prepare("reader");
+        assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+        // A commit has its place before the decision.
+        let mut plain = begin(&database, SERIALIZABLE);
+        assert_eq!(plain.rows(&table).count(), 0);
+        plain.put(&other, "plain", "1").unwrap();
+        plain.commit().unwrap();
+        let left = lose_power(&disk, database);
+        let database = open(&left);
+        let (table, other) = (database.table("t").unwrap(), database.table("other").unwrap());
+        let prepare_reader = || {
+            let mut reader = begin(&database, SERIALIZABLE);
+            assert_eq!(reader.rows(&table).count(), 0);
+            reader.put(&other, "reader", "1").unwrap();
+            reader.prepare("reader")
+        };
+        let refused = prepare_reader();
+        assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+        database.two_phase().rollback("definer").unwrap();
+        prepare_reader().unwrap();
+        database.two_phase().commit("reader").unwrap();
+        check_and_close(database);
+    }
 }
