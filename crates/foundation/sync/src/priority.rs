@@ -22,7 +22,8 @@ pub fn give_way() {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(feature = "shuttle")))]
+#[cfg(test)]
+#[cfg(all(target_os = "linux", not(feature = "shuttle")))]
 mod tests {
     use super::*;
 

@@ -390,7 +390,8 @@ fn what_is_read_again_and_again_is_kept_once() {
 /// come both before and after it.
 #[test]
 fn who_has_read_a_table_that_a_transaction_in_doubt_defines_is_not_prepared() {
-    let definitions: [fn(&mut Transaction) -> Result<(), Error>; 3] = [
+    type Define = fn(&mut Transaction) -> Result<(), Error>;
+    let definitions: [Define; 3] = [
         |transaction| transaction.drop_table("t"),
         |transaction| transaction.truncate_table("t"),
         |transaction| transaction.rename_table("t", "renamed"),
