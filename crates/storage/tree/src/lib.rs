@@ -42,6 +42,7 @@ mod published;
 mod read_ahead;
 mod readings;
 mod recovery_file;
+mod run_keys;
 #[doc(hidden)]
 pub mod sabotage;
 mod space_map;
@@ -61,12 +62,14 @@ pub use image_compression::{ImageCompression, UnknownImageCompression};
 pub use image_log::{
     AppendedPiece, ImageLog, ImagePiece, ImageSource, ImageSpan, NoImageSource, StoredImage,
 };
+pub use lookup::RunRow;
 pub use merge::{Change, DivisibleSource, Merge, MergeSource};
 pub use page::PAGE_FILE_PATH;
 pub use page_file::{PageFile, PageImage, ReadCounts};
 pub use published::{PublishedPages, ROOT_PAGE};
 pub use read_ahead::ScanAhead;
 pub use recovery_file::RECOVERY_FILE_PATH;
+pub use run_keys::RUN_NUMBERS;
 pub use space_map::{PageRun, SpaceMapView, map_page_of, pages_per_map};
 pub use superblock::{
     DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockError, SuperblockFile,

@@ -31,7 +31,7 @@ use seawall_types::PageId;
 
 use crate::cache::PageCache;
 use crate::error::TreeError;
-use crate::page::{Page, PageDamage, PageFormat, PageMark, PageReference, PageView};
+use crate::page::{DELETED_OUTSIDE_OF_RUNS, Page, PageDamage, PageFormat, PageMark, PageReference, PageView};
 use crate::page_file::PageFile;
 use crate::readings::{Reading, Readings};
 use crate::sabotage::{Defect, sabotaged};
@@ -297,6 +297,12 @@ impl PublishedPages {
 
     fn stored_page_at(&self, id: PageId, version: u64) -> Result<Page, TreeError> {
         self.in_overlay(id, version).map_or_else(|| self.file.read_page(id), Ok)
+    }
+
+    /// What a reader says who finds a deleted row that is none of a sorted run.
+    #[cold]
+    pub fn deleted_outside_of_runs(&self, page: PageId) -> TreeError {
+        self.damaged(page, DELETED_OUTSIDE_OF_RUNS)
     }
 
     /// A page that does not hold what its place in the tree asks for.

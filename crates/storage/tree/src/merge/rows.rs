@@ -101,6 +101,7 @@ impl RowSet {
                 RowSource::Inline { key_start, key_end, value_end: self.arena.len() }
             }
             LeafValue::Overflow(reference) => RowSource::Overflow { key_start, key_end, reference },
+            LeafValue::Deleted => unreachable!("what is deleted is left out"),
         });
     }
 

@@ -131,7 +131,7 @@ impl Merge {
 
     /// Whether, for the rest of the batch, rows come from the leaf and from nowhere else.
     fn is_plain(&self, sources: Sources<'_>) -> bool {
-        let in_leaf = self.leaf.as_ref().is_some_and(|leaf| !leaf.has_overflow);
+        let in_leaf = self.leaf.as_ref().is_some_and(|leaf| leaf.is_plain);
         in_leaf && self.memtables.is_empty() && sources.writes.is_none()
     }
 
@@ -253,6 +253,10 @@ impl Merge {
         let overflow = match value {
             LeafValue::Inline(_) => None,
             LeafValue::Overflow(reference) => Some(reference),
+            LeafValue::Deleted => {
+                let damage = engine.tree.pages().deleted_outside_of_runs(leaf.page.view().id());
+                return Err(Error::tree(&damage));
+            }
         };
         leaf.advance(self.direction);
         match overflow {
