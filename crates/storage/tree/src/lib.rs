@@ -30,9 +30,11 @@ mod cut;
 mod error;
 mod estimate;
 mod graft;
+mod groups;
 mod image_compression;
 mod image_log;
 mod in_place;
+mod leaf_reads;
 mod lookup;
 mod merge;
 pub mod page;
@@ -58,10 +60,12 @@ pub use chunk::{ChunkPlan, ChunkStatistics};
 pub use cursor::{Direction, LeafCursor, LeafPosition, ParentPage};
 pub use cut::CutPlan;
 pub use error::{ImageLogError, TreeError};
+pub use groups::{Group, GroupLeaf, Groups};
 pub use image_compression::{ImageCompression, UnknownImageCompression};
 pub use image_log::{
     AppendedPiece, ImageLog, ImagePiece, ImageSource, ImageSpan, NoImageSource, StoredImage,
 };
+pub use leaf_reads::LeafReads;
 pub use lookup::RunRow;
 pub use merge::{Change, DivisibleSource, Merge, MergeSource};
 pub use page::PAGE_FILE_PATH;

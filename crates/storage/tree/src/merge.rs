@@ -22,6 +22,7 @@ pub(crate) use bounds::Bounds;
 pub(crate) use children::ChildList;
 pub(crate) use edit::{Edits, edit_tree};
 pub use parts::{DivisibleSource, Merge};
+pub(crate) use read::leaf_parent;
 pub(crate) use rows::RowSet;
 
 use std::cell::Cell;

@@ -242,6 +242,18 @@ impl PublishedPages {
         self.fetch(at, self.version())
     }
 
+    /// The page as the one writer sees it, if it need not be read from the file.
+    pub(crate) fn page_in_memory(&self, id: PageId) -> Option<Page> {
+        self.cache.get_shared(id).or_else(|| self.in_overlay(id, self.version()))
+    }
+
+    /// As `writer_page`, of `count` pages side by side that are not in memory. They are not put into the cache; whichever images
+    /// are there.
+    pub(crate) fn read_past_cache(&self, first: PageId, count: usize) -> Result<Vec<Page>, TreeError> {
+        self.writer_reads.fetch_add(count as u64, Ordering::Relaxed);
+        self.file.read_pages(first, count)
+    }
+
     /// Pages that merges had to read from the file so far.
     pub fn writer_reads(&self) -> u64 {
         self.writer_reads.load(Ordering::Relaxed)
@@ -283,7 +295,7 @@ impl PublishedPages {
     }
 
     /// Refuses an image that is not the one that the tree refers to.
-    fn expect_image(&self, at: PageReference, page: &Page) -> Result<(), TreeError> {
+    pub(crate) fn expect_image(&self, at: PageReference, page: &Page) -> Result<(), TreeError> {
         match at.page {
             ROOT_PAGE | FIRST_MAP_PAGE => {
                 let Some(marks) = self.marks() else { return Ok(()) };
