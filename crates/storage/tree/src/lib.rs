@@ -29,7 +29,6 @@ mod cursor;
 mod cut;
 mod error;
 mod estimate;
-mod graft;
 mod groups;
 mod image_compression;
 mod image_log;
@@ -49,6 +48,7 @@ mod run_keys;
 pub mod sabotage;
 mod space_map;
 mod superblock;
+mod swap;
 mod sync_gate;
 mod tree;
 
@@ -67,7 +67,7 @@ pub use image_log::{
 };
 pub use leaf_reads::LeafReads;
 pub use lookup::RunRow;
-pub use merge::{Change, DivisibleSource, Merge, MergeSource};
+pub use merge::{Change, DivisibleSource, Merge, MergeSource, OldValues};
 pub use page::PAGE_FILE_PATH;
 pub use page_file::{PageFile, PageImage, ReadCounts};
 pub use published::{PublishedPages, ROOT_PAGE};
@@ -79,4 +79,5 @@ pub use superblock::{
     DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockError, SuperblockFile,
     TreeMarks, UnknownPageProtection,
 };
+pub use swap::Part;
 pub use tree::{OpenedTree, Tree, TreeAccess, TreeOptions};

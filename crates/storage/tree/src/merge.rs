@@ -20,6 +20,7 @@ mod rows;
 
 pub(crate) use bounds::Bounds;
 pub(crate) use children::ChildList;
+pub use edit::OldValues;
 pub(crate) use edit::{Edits, edit_tree};
 pub use parts::{DivisibleSource, Merge};
 pub(crate) use read::leaf_parent;
