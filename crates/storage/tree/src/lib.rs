@@ -51,6 +51,7 @@ mod superblock;
 mod swap;
 mod sync_gate;
 mod tree;
+mod window;
 
 pub use apply::{AppliedChunk, ApplyDurations};
 pub use bulk_load::BulkLoader;
@@ -81,3 +82,4 @@ pub use superblock::{
 };
 pub use swap::Part;
 pub use tree::{OpenedTree, Tree, TreeAccess, TreeOptions};
+pub use window::{MergedRuns, MergedWindow, StoredRun};

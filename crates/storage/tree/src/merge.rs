@@ -23,7 +23,7 @@ pub(crate) use children::ChildList;
 pub use edit::OldValues;
 pub(crate) use edit::{Edits, edit_tree};
 pub use parts::{DivisibleSource, Merge};
-pub(crate) use read::leaf_parent;
+pub(crate) use read::{expect_within, leaf_parent};
 pub(crate) use rows::RowSet;
 
 use std::cell::Cell;
