@@ -41,6 +41,16 @@ impl PublishedPages {
 }
 
 impl LeafReads<'_> {
+    /// Adds a leaf behind the others.
+    pub fn push(&mut self, leaf: PageReference) {
+        self.leaves.push_back(leaf);
+    }
+
+    /// Whether it has fewer leaves left than it reads and asks for at a time, so that more are welcome.
+    pub fn has_few(&self) -> bool {
+        self.leaves.len() < self.at_once * 2
+    }
+
     /// The next leaf; `None` after the last one.
     ///
     /// # Errors

@@ -81,4 +81,4 @@ pub use superblock::{
 };
 pub use swap::Part;
 pub use tree::{OpenedTree, Tree, TreeAccess, TreeOptions};
-pub use window::{MergedRuns, MergedWindow, StoredRun};
+pub use window::{LoadedWindow, MergedRuns, MergedWindow, StoredRun};

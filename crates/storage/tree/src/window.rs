@@ -70,10 +70,17 @@ impl StoredRun {
         Ok(key.and_then(|key| key.strip_prefix(&self.rows.to_be_bytes()).map(<[u8]>::to_vec)))
     }
 
-    /// Whether it has rows outside of `range`.
-    fn has_others(&self, pages: &PublishedPages, range: &Range<Vec<u8>>) -> Result<bool, TreeError> {
-        let before = self.first_key(pages, &[])?.is_some_and(|first| first < range.start);
-        Ok(before || self.first_key(pages, &range.end)?.is_some())
+    /// Whether it has rows outside of all of `windows`, which ascend.
+    fn has_others(&self, pages: &PublishedPages, windows: &[LoadedWindow]) -> Result<bool, TreeError> {
+        let mut from: &[u8] = &[];
+        for window in windows {
+            let Some(first) = self.first_key(pages, from)? else { return Ok(false) };
+            if first < window.range.start {
+                return Ok(true);
+            }
+            from = &window.range.end;
+        }
+        Ok(self.first_key(pages, from)?.is_some())
     }
 
     /// What takes the rows of `range` out of it, and those segments of its filter that lie wholly there. Long values stay: the
@@ -103,7 +110,19 @@ impl StoredRun {
     }
 }
 
-/// A window that was merged and waits to be swapped in.
+/// A window whose leaves are built, and that waits to be swapped in. Dropping it gives their pages back.
+#[derive(Debug)]
+pub struct LoadedWindow {
+    range: Range<Vec<u8>>,
+    load: Box<BulkLoader>,
+    /// Of each run, whether it had rows there.
+    used: Vec<bool>,
+    /// Long values of rows that lost.
+    lost_values: Vec<OverflowReference>,
+    rows_read: u64,
+}
+
+/// Windows that were merged.
 #[derive(Debug)]
 #[must_use = "a plan changes nothing until it is applied"]
 pub struct MergedWindow {
@@ -111,9 +130,9 @@ pub struct MergedWindow {
     pub chunk: ChunkPlan,
     /// Which of the runs have nothing left, by their index: the chunk strikes them off the list.
     pub emptied: Vec<usize>,
-    /// Rows that the window has then.
+    /// Rows that the windows have then.
     pub rows: u64,
-    /// Rows that were read for it.
+    /// Rows that were read for that.
     pub rows_read: u64,
 }
 
@@ -129,28 +148,30 @@ pub struct MergedRuns {
 impl Tree {
     /// Merges the rows of `range` with those that `runs` have there, the newest run first, and with `changes` of that range, which
     /// are newer than all; `changes` is asked for those below the end of the range only. Rows whose key `skip` names are left out.
-    /// The leaves are written, and the chunk that swaps them in is planned. `stamp` is at least the stamp of every change.
+    /// The leaves are built and written beside the tree. `stamp` is at least the stamp of every change.
     ///
-    /// The runs must be the oldest ones: what older runs than one of them have in the range would hide newer rows.
+    /// The runs must be the oldest ones: what older runs than one of them have in the range would hide newer rows. Several threads
+    /// may build windows side by side, for who has the turn to change the tree, and then swap them in.
     ///
     /// # Errors
     /// `Io`, or a damaged page. The tree is unchanged, but `changes` has moved on.
     ///
     /// # Panics
     /// If the range is empty.
-    pub fn merge_window(
+    pub fn load_window(
         self: &Arc<Tree>,
         range: Range<Vec<u8>>,
         runs: &[StoredRun],
         changes: Option<&mut dyn MergeSource>,
         skip: &dyn Fn(&[u8]) -> bool,
         stamp: Lsn,
-    ) -> Result<MergedWindow, TreeError> {
+    ) -> Result<LoadedWindow, TreeError> {
         let mut load = self.bulk_loader(&range.start, &range.end, stamp).filled_to(FILL_PERMILLE);
         let mut sources = Vec::new();
         for run in runs {
             sources.push(StoredRows::of_run(self, run.rows, &range)?);
         }
+        let used = sources.iter().map(StoredRows::has_rows).collect();
         sources.push(StoredRows::of_tree(self, &range)?);
         let mut merging = Merging::new(sources, changes, &range.end, stamp);
         while merging.gather() {
@@ -168,20 +189,63 @@ impl Tree {
             }
             merging.advance()?;
         }
-        let rows = load.row_count();
-        let mut parts = vec![Part::Graft { load: Box::new(load), values: OldValues::Keep }];
-        let mut emptied = Vec::new();
+        let (lost_values, rows_read) = (merging.lost_values, merging.rows_read);
+        Ok(LoadedWindow { range, load: Box::new(load), used, lost_values, rows_read })
+    }
+
+    /// Plans the chunk that swaps windows in, which ascend, and takes what was merged out of `runs`: those that the windows were
+    /// built of, in the same order. Nothing may have changed the tree since.
+    ///
+    /// # Errors
+    /// `Io`, or a damaged page. The tree is unchanged, and the windows are given up.
+    ///
+    /// # Panics
+    /// If the windows do not ascend.
+    pub fn swap_windows(
+        &self,
+        windows: Vec<LoadedWindow>,
+        runs: &[StoredRun],
+        stamp: Lsn,
+    ) -> Result<MergedWindow, TreeError> {
+        let (mut parts, mut emptied) = (Vec::new(), Vec::new());
         for (index, run) in runs.iter().enumerate() {
-            if !run.has_others(&self.pages, &range)? {
+            if !run.has_others(&self.pages, &windows)? {
                 parts.extend(run.gone());
                 emptied.push(index);
-            } else if merging.has_used(index) {
-                parts.extend(run.without(&self.pages, &range)?);
+                continue;
+            }
+            for window in windows.iter().filter(|window| window.used[index]) {
+                parts.extend(run.without(&self.pages, &window.range)?);
             }
         }
-        let (lost_values, rows_read) = (std::mem::take(&mut merging.lost_values), merging.rows_read);
+        let (mut rows, mut rows_read, mut lost_values) = (0, 0, Vec::new());
+        for mut window in windows {
+            rows += window.load.row_count();
+            rows_read += window.rows_read;
+            lost_values.append(&mut window.lost_values);
+            parts.push(Part::Graft { load: window.load, values: OldValues::Keep });
+        }
         let chunk = self.swap(in_order(parts), &lost_values, stamp)?;
         Ok(MergedWindow { chunk, emptied, rows, rows_read })
+    }
+
+    /// Builds one window, as `load_window`, and plans the chunk that swaps it in.
+    ///
+    /// # Errors
+    /// As those.
+    ///
+    /// # Panics
+    /// If the range is empty.
+    pub fn merge_window(
+        self: &Arc<Tree>,
+        range: Range<Vec<u8>>,
+        runs: &[StoredRun],
+        changes: Option<&mut dyn MergeSource>,
+        skip: &dyn Fn(&[u8]) -> bool,
+        stamp: Lsn,
+    ) -> Result<MergedWindow, TreeError> {
+        let window = self.load_window(range, runs, changes, skip, stamp)?;
+        self.swap_windows(vec![window], runs, stamp)
     }
 
     /// Makes several runs one, a part of it: pushes the rows of `runs`, the newest first, from `from` on, to `into`, whose range is
@@ -446,10 +510,5 @@ impl<'m, 's> Merging<'m, 's> {
         if has_key {
             self.heads.push(head);
         }
-    }
-
-    /// Whether stored source `index` had a row.
-    fn has_used(&self, index: usize) -> bool {
-        self.stored[index].has_rows()
     }
 }

@@ -281,6 +281,64 @@ fn merge_runs(tree: &Arc<Tree>, stored: &mut Stored, work: &mut Workload) {
     assert_eq!(stored.seen(), seen);
 }
 
+/// Threads build windows side by side, and one chunk swaps them in; what lies between them stays as it is.
+#[test]
+fn several_windows_go_into_one_chunk() {
+    for seed in seeds(8) {
+        let disk = SimulatedDisk::new(seed);
+        let tree = Arc::new(create(&disk, 4096));
+        let mut work = workload(seed, &tree);
+        let mut stored = Stored::default();
+        let first = work.changes(1_500, 0);
+        merge(&tree, &first, u64::MAX).unwrap();
+        apply_to(&mut stored.main, &first);
+        for _ in 0..3 {
+            let changes = work.changes(400, 2);
+            stored.write_run(&tree, changes, STAMP);
+        }
+        let (seen, runs) = (stored.seen(), stored.stored_runs());
+        let mut keys: Vec<Vec<u8>> = (0..6).map(|_| work.key()).collect();
+        keys.sort();
+        keys.dedup();
+        // Every second time all of it, in neighbours.
+        if seed % 2 == 0 {
+            keys = vec![Vec::new(), keys[0].clone(), keys[0].clone(), everything().end];
+        }
+        let ranges: Vec<Range<Vec<u8>>> =
+            keys.chunks_exact(2).map(|pair| pair[0].clone()..pair[1].clone()).collect();
+        let windows = std::thread::scope(|scope| {
+            let load = |range: &Range<Vec<u8>>| {
+                let (tree, runs, range) = (&tree, &runs, range.clone());
+                scope.spawn(move || tree.load_window(range, runs, None, &|_| false, STAMP).unwrap())
+            };
+            let threads: Vec<_> = ranges.iter().map(load).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let merged = tree.swap_windows(windows, &runs, STAMP).unwrap();
+        assert_eq!(merged.emptied.len(), if seed % 2 == 0 { 3 } else { 0 });
+        tree.apply_chunk(merged.chunk, None).unwrap();
+        ranges.iter().for_each(|range| stored.merge_window(range, 0, &Changes::new()));
+        assert_eq!(stored.seen(), seen);
+        stored.assert_stored(&tree, &format!("seed {seed}"));
+    }
+}
+
+/// A window that is given up leaves nothing behind.
+#[test]
+fn a_window_that_is_not_swapped_in_changes_nothing() {
+    let disk = SimulatedDisk::new(8);
+    let stored = sample(&disk);
+    let tree = Arc::new(open(&disk));
+    let loaded = tree.load_window(everything(), &stored.stored_runs(), None, &|_| false, STAMP).unwrap();
+    drop(loaded);
+    stored.assert_stored(&tree, "a window was built and given up");
+    let loaded = tree.load_window(everything(), &stored.stored_runs(), None, &|_| false, STAMP).unwrap();
+    drop(tree.swap_windows(vec![loaded], &stored.stored_runs(), STAMP).unwrap());
+    let nothing = tree.swap(Vec::new(), &[], STAMP).unwrap();
+    assert!(nothing.is_empty());
+    stored.assert_stored(&tree, "a plan was given up");
+}
+
 /// Old snapshots get the values that a window replaces, as those that a merge in place replaces.
 #[test]
 fn replaced_values_are_handed_over_once_each() {

@@ -58,9 +58,8 @@ pub(super) struct StoredRows<'t> {
     range: Range<Vec<u8>>,
     /// Bytes of the number of the run before each key; none in the tree.
     prefix_bytes: usize,
-    bytes_at_once: usize,
     reads: LeafReads<'t>,
-    /// The ranges of the leaves that are still to be read.
+    /// The ranges of the leaves that are still to come.
     fences: VecDeque<(Vec<u8>, Option<Vec<u8>>)>,
     leaf: Option<Page>,
     /// Rows of the leaf, from the one at hand on.
@@ -104,7 +103,6 @@ impl<'t> StoredRows<'t> {
             groups: tree.groups(&range.start, &range.end),
             range,
             prefix_bytes,
-            bytes_at_once,
             reads: tree.pages.read_leaves(Vec::new(), bytes_at_once),
             fences: VecDeque::new(),
             leaf: None,
@@ -161,22 +159,21 @@ impl<'t> StoredRows<'t> {
     }
 
     fn next_leaf(&mut self) -> Result<Option<Page>, TreeError> {
-        loop {
-            if let Some(page) = self.reads.next_leaf()? {
-                if let Some((lower, upper)) = self.fences.pop_front() {
-                    let (lower, upper) = (RowKey::from(&lower[..]), upper.as_deref().map(RowKey::from));
-                    expect_within(self.tree, &page, Bounds { lower, upper })?;
-                }
-                return Ok(Some(page));
+        // Ahead of time, so that the leaves of the next group are on their way when those of this one are merged.
+        while self.reads.has_few() {
+            let Some(group) = self.groups.next().transpose()? else { break };
+            for index in group.leaves_within(&self.range.start, &self.range.end) {
+                let leaf = &group.leaves[index];
+                self.fences.push_back((leaf.lower.clone(), group.upper_of(index).map(<[u8]>::to_vec)));
+                self.reads.push(leaf.page);
             }
-            let Some(group) = self.groups.next().transpose()? else { return Ok(None) };
-            let within = group.leaves_within(&self.range.start, &self.range.end);
-            let pages = group.leaves[within.clone()].iter().map(|leaf| leaf.page).collect();
-            let fences = within
-                .map(|index| (group.leaves[index].lower.clone(), group.upper_of(index).map(<[u8]>::to_vec)));
-            self.fences.extend(fences);
-            self.reads = self.tree.pages.read_leaves(pages, self.bytes_at_once);
         }
+        let Some(page) = self.reads.next_leaf()? else { return Ok(None) };
+        if let Some((lower, upper)) = self.fences.pop_front() {
+            let (lower, upper) = (RowKey::from(&lower[..]), upper.as_deref().map(RowKey::from));
+            expect_within(self.tree, &page, Bounds { lower, upper })?;
+        }
+        Ok(Some(page))
     }
 }
 
