@@ -461,6 +461,7 @@ mod tests {
     use crate::page::tests::format_of;
     use crate::page::{InteriorBuilder, Page, Row, encode_leaf};
     use crate::page_file::{PageFile, PageImage};
+    use crate::run_keys::RUN_NUMBERS;
     use crate::space_map::SpaceMap;
 
     fn leaf(page: u64, keys: &[&[u8]]) -> Page {
@@ -560,6 +561,25 @@ mod tests {
                 found.iter().any(|(page, text)| *page == damaged && text.contains(what)),
                 "{what}: {found:?}"
             );
+        }
+    }
+
+    #[test]
+    fn deleted_rows_stand_in_runs_only() {
+        let numbers = RUN_NUMBERS;
+        for (number, is_right) in
+            [(numbers.start - 1, false), (numbers.start, true), (numbers.end - 1, true), (numbers.end, false)]
+        {
+            let [first, second, _] = leaves();
+            let key = [number.to_be_bytes(), [7; 8]].concat();
+            let value =
+                |key: &'static [u8]| Row { key: RowKey::from(key), value: LeafValue::Inline(b"value") };
+            let deleted = Row { key: RowKey::from(&key[..]), value: LeafValue::Deleted };
+            let third = encode_leaf(&format_of(4096), &[value(b"r"), deleted], PageId::new(4), Lsn::ZERO);
+            let (summary, found) = check_of(&disk_with(&tree_of([first, second, third])));
+            assert_eq!(found.is_empty(), is_right, "{number:x}: {found:?}");
+            assert!(found.iter().all(|(page, what)| *page == 4 && what.contains("deleted")), "{found:?}");
+            assert_eq!(summary.rows, 6);
         }
     }
 

@@ -6,12 +6,13 @@ mod common;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use common::{
     Changes, Model, Workload, apply_to, assert_contains, create, lose_power_everywhere, merge, open,
 };
 use seawall_simulation::{SeededRandom, SimulatedDisk, seeds};
-use seawall_tree::{Change, Direction, OldValues, Part, RUN_NUMBERS, StoredRun, Tree, TreeError};
+use seawall_tree::{Change, Direction, OldValues, Part, RUN_NUMBERS, RunRow, StoredRun, Tree, TreeError};
 use seawall_types::Lsn;
 
 /// Runs are listed under this number.
@@ -320,6 +321,82 @@ fn several_windows_go_into_one_chunk() {
         ranges.iter().for_each(|range| stored.merge_window(range, 0, &Changes::new()));
         assert_eq!(stored.seen(), seen);
         stored.assert_stored(&tree, &format!("seed {seed}"));
+    }
+}
+
+/// Says so when it is dropped, also by a panic.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// The value of a key as readers find it: in the newest run that says something about it, or in the tree, all in one version.
+fn read(tree: &Tree, runs: &[StoredRun], key: &[u8]) -> Option<Vec<u8>> {
+    'version: loop {
+        let version = tree.version();
+        for run in runs {
+            let found = tree.pages().run_row_at(version, &run.key(key), |row| match row {
+                RunRow::Absent => None,
+                RunRow::Deleted => Some(None),
+                RunRow::Value(value) => Some(Some(value.to_vec())),
+            });
+            match found.unwrap() {
+                None => continue 'version,
+                Some(None) => {}
+                Some(Some(value)) => return value,
+            }
+        }
+        if let Some(value) = tree.get_at(version, key, |value| value.map(<[u8]>::to_vec)).unwrap() {
+            return value;
+        }
+    }
+}
+
+/// A window moves rows from runs to the tree: readers who look at one after the other miss none and see none that was deleted.
+#[test]
+fn readers_see_the_same_while_windows_are_merged() {
+    for seed in seeds(4) {
+        let tree = Arc::new(create(&SimulatedDisk::new(seed), 4096));
+        let mut work = workload(seed, &tree);
+        let mut stored = Stored::default();
+        for _ in 0..4 {
+            let changes = work.changes(800, 3);
+            stored.write_run(&tree, changes, STAMP);
+        }
+        let (seen, runs) = (stored.seen(), stored.stored_runs());
+        let keys: Vec<Vec<u8>> = stored.runs.iter().flat_map(|(_, rows)| rows.keys().cloned()).collect();
+        let (is_done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let read_on = |reader| {
+                let (tree, runs, keys, seen, is_done, reads) = (&tree, &runs, &keys, &seen, &is_done, &reads);
+                scope.spawn(move || {
+                    let mut random = SeededRandom::new(reader);
+                    while !is_done.load(Relaxed) {
+                        let key = &keys[random.index(keys.len())];
+                        assert_eq!(read(tree, runs, key).as_ref(), seen.get(key), "{}", key.escape_ascii());
+                        reads.fetch_add(1, Relaxed);
+                    }
+                })
+            };
+            let readers = [0, 1].map(read_on);
+            let _ended = Ended(&is_done);
+            let mut windows = 0;
+            while !stored.runs.is_empty() {
+                let range = if windows < 60 { random_window(&mut work) } else { everything() };
+                let first = if windows < 60 { work.random.index(stored.runs.len()) } else { 0 };
+                window(&tree, &mut stored, &range, first, &Changes::new());
+                windows += 1;
+            }
+            let before = reads.load(Relaxed);
+            let has_failed = || readers.iter().any(|reader| reader.is_finished());
+            while reads.load(Relaxed) < before + 1_000 && !has_failed() {
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(stored.seen(), seen);
     }
 }
 
