@@ -352,6 +352,8 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
             None => Encryption::None,
             Some(_) => Encryption::Xaes256Gcm,
         },
+        next_run: 0,
+        run_count: 0,
     }
 }
 

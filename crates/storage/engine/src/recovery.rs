@@ -40,7 +40,7 @@ use seawall_wal::{
 use crate::catalog::dropped_tables;
 use crate::catalog::logged_definitions::{gives_away, next_id};
 use crate::catalog::merge::many_catalog_rows;
-use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ReclaimRow};
+use crate::catalog::{self, FIRST_LOCAL_TABLE, FIRST_USER_TABLE, LOCAL_ROW_IN_LOG, NameRow, ReclaimRow};
 use crate::checkpoint::merge_source::FrozenRows;
 use crate::environment::Environment;
 use crate::error::Error;
@@ -481,6 +481,9 @@ impl Dealt {
     ) -> Result<(), Error> {
         for change in changes.clone() {
             let change = change.map_err(|error| place(&error))?;
+            if change.table().get() >= FIRST_LOCAL_TABLE {
+                return Err(place(&LOCAL_ROW_IN_LOG));
+            }
             change.copy_row_key(&mut dealer.row_key);
             let is_forgotten = change.table() == catalog::RECLAIM && change.value().is_none();
             if self.is_copy && is_forgotten && !gives_away(changes.clone(), &dealer.row_key)? {
