@@ -515,6 +515,9 @@ fn system_rows(tree: &Tree) -> Result<Vec<KeyValue>, Error> {
                         message: "the tree changed while it was read".to_owned(),
                     })?
                 }
+                LeafValue::Deleted => {
+                    return Err(failed(tree.pages().deleted_outside_of_runs(position.page().view().id())));
+                }
             };
             found.push((key, value));
         }

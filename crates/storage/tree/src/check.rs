@@ -10,8 +10,12 @@
 use seawall_types::PageId;
 
 use crate::error::TreeError;
-use crate::page::{CHILD_HAS_OVERFLOW, Child, InteriorView, LeafValue, LeafView, OverflowReference, RowKey};
+use crate::page::{
+    CHILD_HAS_OVERFLOW, Child, DELETED_OUTSIDE_OF_RUNS, InteriorView, LeafValue, LeafView, OverflowReference,
+    RowKey,
+};
 use crate::published::{PublishedPages, ROOT, ROOT_PAGE};
+use crate::run_keys::is_run_key;
 use crate::space_map::{MapReferences, SpaceMapView, pages_per_map};
 use crate::tree::Tree;
 
@@ -56,7 +60,7 @@ pub struct CheckSummary {
     pub overflow_pages: u64,
     /// Pages of the space map.
     pub space_map_pages: u64,
-    /// Rows.
+    /// Rows, those that are deleted in sorted runs included.
     pub rows: u64,
     /// Bytes of their keys.
     pub key_bytes: u64,
@@ -274,12 +278,15 @@ impl Check<'_> {
             }
             self.walk.summary.rows += 1;
             self.walk.summary.key_bytes += row.key.len() as u64;
+            let place = Range { lower: Some(row.key), upper: Some(row.key) };
             match row.value {
                 LeafValue::Inline(value) => self.walk.summary.value_bytes += value.len() as u64,
                 LeafValue::Overflow(reference) => {
                     self.walk.summary.value_bytes += reference.total_bytes;
-                    self.overflow(reference, Range { lower: Some(row.key), upper: Some(row.key) });
+                    self.overflow(reference, place);
                 }
+                LeafValue::Deleted if is_run_key(row.key) => {}
+                LeafValue::Deleted => self.wrong(child.page, place, DELETED_OUTSIDE_OF_RUNS.to_string()),
             }
         }
     }

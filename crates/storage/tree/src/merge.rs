@@ -20,8 +20,10 @@ mod rows;
 
 pub(crate) use bounds::Bounds;
 pub(crate) use children::ChildList;
+pub use edit::OldValues;
 pub(crate) use edit::{Edits, edit_tree};
 pub use parts::{DivisibleSource, Merge};
+pub(crate) use read::{expect_within, leaf_parent};
 pub(crate) use rows::RowSet;
 
 use std::cell::Cell;
@@ -30,7 +32,7 @@ use seawall_types::Lsn;
 
 use crate::chunk::{ChunkBuilder, ChunkPlan};
 use crate::error::TreeError;
-use crate::page::{InteriorView, LeafValue, LeafView, Page, PageFormat, RowKey};
+use crate::page::{DELETED_OUTSIDE_OF_RUNS, InteriorView, LeafValue, LeafView, Page, PageFormat, RowKey};
 use crate::tree::Tree;
 
 /// What happens to a row.
@@ -59,6 +61,11 @@ pub trait MergeSource {
 
     /// Goes on to the next one; only called after `peek` returned a change.
     fn advance(&mut self);
+
+    /// Gives the keys of the changes from the one at hand on to `visit`, in order, until it returns `false`. Takes none of
+    /// them. It is asked before leaves are read that are not cached, so that they can be read ahead; a source that cannot
+    /// tell gives none.
+    fn look_ahead(&self, _visit: &mut dyn FnMut(&[u8]) -> bool) {}
 
     /// Whether the value that the tree holds for the change at hand must be kept for old snapshots. Asked once for each
     /// change, before `advance`.
@@ -152,7 +159,7 @@ impl<'s> ChangedRows<'s> {
             self.key.extend_from_slice(key);
         }
         match old {
-            None => self.source.replaced(&self.key, None),
+            None | Some(LeafValue::Deleted) => self.source.replaced(&self.key, None),
             Some(LeafValue::Inline(value)) => self.source.replaced(&self.key, Some(value)),
             Some(LeafValue::Overflow(reference)) => {
                 self.old_value = chunk.tree.pages.assemble(reference)?;
@@ -212,6 +219,23 @@ impl Edits for ChangedRows<'_> {
         Some(view.child_for(key))
     }
 
+    fn each_ahead(&self, view: &InteriorView<'_>, bounds: Bounds<'_>, visit: &mut dyn FnMut(usize) -> bool) {
+        let mut last = None;
+        self.source.look_ahead(&mut |key| {
+            let is_before = |end: RowKey<'_>| end.compare(key).is_gt();
+            if !bounds.upper.is_none_or(is_before) || self.limit.is_some_and(|limit| key >= limit) {
+                return false;
+            }
+            let is_in_last = last.is_some_and(|last| view.upper_fence(last).is_none_or(is_before));
+            if is_in_last {
+                return true;
+            }
+            let index = view.child_for(key);
+            last = Some(index);
+            visit(index)
+        });
+    }
+
     fn may_join(&self, lower: RowKey<'_>) -> bool {
         self.limit.is_none_or(|limit| lower.compare(limit).is_lt())
     }
@@ -235,6 +259,9 @@ impl Edits for ChangedRows<'_> {
             let found = view.search(key);
             let at = found.unwrap_or_else(|index| index);
             assert!(at >= kept, "changes must come in ascending key order");
+            if view.has_deleted() && found.is_ok_and(|index| view.value(index) == LeafValue::Deleted) {
+                return Err(chunk.damaged(page.view().id(), DELETED_OUTSIDE_OF_RUNS));
+            }
             rows.keep(&view, kept..at);
             self.apply(chunk, &view, found, rows)?;
             kept = at + usize::from(found.is_ok());

@@ -11,6 +11,7 @@
 //!   above sees a difference.
 
 use std::io::{ErrorKind, IoSlice};
+use std::ops::Range;
 use std::sync::Arc;
 
 use seawall_codec::bytes::u32_at;
@@ -168,6 +169,31 @@ impl PageFile {
             decrypt_page(&self.format, cipher, id, bytes).map_err(|damage| self.damaged(id, damage))?;
         }
         Page::decode_shared(&self.format, id, image).map_err(|damage| self.damaged(id, damage))
+    }
+
+    /// As `read_page`, of `count` pages side by side, with one call.
+    ///
+    /// # Errors
+    /// `Truncated`, `Page` or `Io`; of the first one that is damaged.
+    pub fn read_pages(&self, first: PageId, count: usize) -> Result<Vec<Page>, TreeError> {
+        if count == 1 {
+            return Ok(vec![self.read_page(first)?]);
+        }
+        let page_bytes = self.format.page_bytes();
+        let mut bytes = vec![0; count * page_bytes];
+        self.read_at(first, &mut bytes)?;
+        let ids = (first.get()..).map(PageId::new);
+        bytes.chunks_exact_mut(page_bytes).zip(ids).map(|(image, id)| self.check_page(id, image)).collect()
+    }
+
+    fn check_page(&self, id: PageId, image: &mut [u8]) -> Result<Page, TreeError> {
+        let checked = match &self.cipher {
+            Some(cipher) => decrypt_page(&self.format, cipher, id, image),
+            None => Ok(()),
+        };
+        checked
+            .and_then(|()| Page::decode(&self.format, id, image))
+            .map_err(|damage| self.damaged(id, damage))
     }
 
     /// Whether a page was never written: zeros, or behind the end of the file.
@@ -331,6 +357,20 @@ impl PageFile {
     fn start_writing(&self, first: PageId, end: PageId) {
         let offset = self.format.offset_of(first);
         self.file.start_writing(offset, self.format.offset_of(end) - offset);
+    }
+
+    /// Lets the operating system begin to read stretches of pages, which somebody will read soon: first pages, and how many. Of those
+    /// that are not there nothing is asked: they are named by a page that nobody has followed yet.
+    pub(crate) fn will_need(&self, stretches: impl Iterator<Item = (PageId, u64)>) {
+        let length = self.length.load(Ordering::Acquire);
+        let bytes = stretches.map(|(first, count)| {
+            let offset = self.format.offset_of(first);
+            offset..offset.saturating_add(count * self.format.page_bytes() as u64)
+        });
+        let ranges: Vec<Range<u64>> = bytes.filter(|range| range.start < length).collect();
+        if !ranges.is_empty() {
+            self.file.will_need(&ranges);
+        }
     }
 
     /// Ends writing; waits for writes that are under way.

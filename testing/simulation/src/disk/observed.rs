@@ -29,6 +29,13 @@ pub enum CallKind {
     Length,
     /// `DiskFile::start_writing`.
     StartWriting,
+    /// A range of `DiskFile::will_need`.
+    WillNeed {
+        /// Where it begins.
+        offset: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
     /// `Disk::map_shared`.
     Map,
     /// `SharedMapping::write`.
@@ -234,6 +241,13 @@ impl DiskFile for ObservedFile {
     fn start_writing(&self, offset: u64, bytes: u64) {
         self.look(CallKind::StartWriting);
         self.file.start_writing(offset, bytes);
+    }
+
+    fn will_need(&self, ranges: &[Range<u64>]) {
+        for range in ranges {
+            self.look(CallKind::WillNeed { offset: range.start, bytes: range.end - range.start });
+        }
+        self.file.will_need(ranges);
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -127,6 +127,10 @@ impl Walk<'_> {
                         return Ok(LeafEnd::Full { next: key });
                     }
                 }
+                LeafValue::Deleted => {
+                    let page = position.page().view().id();
+                    return Err(Error::tree(&self.tree.pages().deleted_outside_of_runs(page)));
+                }
             }
         }
         Ok(LeafEnd::Done)

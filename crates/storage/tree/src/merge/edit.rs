@@ -21,6 +21,16 @@ use crate::chunk::{ChunkBuilder, renumbered};
 use crate::error::TreeError;
 use crate::page::{Child, InteriorView, LeafView, Page, RowKey, encode_leaf};
 use crate::published::{ROOT, ROOT_PAGE};
+use crate::read_ahead::WantedPages;
+
+/// What becomes of the long values of rows that go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OldValues {
+    /// Their extents become free.
+    Free,
+    /// Nothing. Other rows have got them in the same chunk, or they are freed by it one by one.
+    Keep,
+}
 
 /// What is done to the tree, in key order.
 pub(crate) trait Edits {
@@ -39,6 +49,16 @@ pub(crate) trait Edits {
         None
     }
 
+    /// Gives the children of a level-1 page that will be edited next, the one at hand included, to `visit`, in order, until it
+    /// returns `false`; none if that is not known.
+    fn each_ahead(
+        &self,
+        _view: &InteriorView<'_>,
+        _bounds: Bounds<'_>,
+        _visit: &mut dyn FnMut(usize) -> bool,
+    ) {
+    }
+
     /// Whether a leaf that comes out small may be joined with the next one, whose lower bound is `lower`.
     fn may_join(&self, lower: RowKey<'_>) -> bool {
         let _: RowKey<'_> = lower;
@@ -50,9 +70,9 @@ pub(crate) trait Edits {
         false
     }
 
-    /// Whether a page at `level` with these bounds goes, with all below it.
-    fn removes(&mut self, _level: u8, _bounds: Bounds<'_>) -> bool {
-        false
+    /// Whether a page at `level` with these bounds goes, with all below it, and what becomes of long values there.
+    fn removes(&mut self, _level: u8, _bounds: Bounds<'_>) -> Option<OldValues> {
+        None
     }
 
     /// The lower bound that a page with lower bound `lower` has after the edit.
@@ -192,10 +212,11 @@ impl Walk<'_, '_, '_> {
         let mut entries = ChildList::default();
         let mut consumed = Vec::new();
         let mut at = index;
+        self.read_ahead(view, index, bounds);
         loop {
             let (child, child_bounds) = (view.child(at), bounds_of(view, at, bounds));
-            if self.edits.removes(0, child_bounds) {
-                release_below(self.chunk, child, 0)?;
+            if let Some(values) = self.edits.removes(0, child_bounds) {
+                release_below(self.chunk, child, 0, values)?;
                 rows.note_removed();
             } else {
                 let page = read_child_within(self.chunk.tree, child, 0, child_bounds)?;
@@ -220,6 +241,22 @@ impl Walk<'_, '_, '_> {
         Ok(EditedLeaves { end: at, entries })
     }
 
+    /// If leaf `index` is not cached, asks for it and for those that will be edited after it.
+    fn read_ahead(&mut self, view: &InteriorView<'_>, index: usize, bounds: Bounds<'_>) {
+        let pages = &self.chunk.tree.pages;
+        if self.chunk.ahead.covers(view.id(), index) || pages.cache().holds(view.child(index).page) {
+            return;
+        }
+        let mut wanted = WantedPages::for_merge(pages);
+        let mut last = index;
+        self.edits.each_ahead(view, bounds, &mut |next| {
+            last = last.max(next);
+            wanted.add(pages, view.child(next).page)
+        });
+        wanted.ask(pages);
+        self.chunk.ahead.note(view.id(), last);
+    }
+
     /// As `edit_leaves`, one level up or more.
     fn edit_interiors(
         &mut self,
@@ -236,8 +273,8 @@ impl Walk<'_, '_, '_> {
         let lower = self.edits.raised(bounds_of(view, index, bounds).lower).to_vec();
         loop {
             let (child, child_bounds) = (view.child(at), bounds_of(view, at, bounds));
-            if self.edits.removes(level, child_bounds) {
-                release_below(self.chunk, child, level)?;
+            if let Some(values) = self.edits.removes(level, child_bounds) {
+                release_below(self.chunk, child, level, values)?;
             } else {
                 let page = read_child_within(self.chunk.tree, child, level, child_bounds)?;
                 let (edited, edited_at_end) = self.edit_children(&page, child_bounds)?;
@@ -307,15 +344,20 @@ fn only(child: Child, lower: &[u8]) -> ChildList {
 }
 
 /// Frees everything below a page, but not the page itself.
-fn release_below(chunk: &mut ChunkBuilder<'_>, child: Child, level: u8) -> Result<(), TreeError> {
+fn release_below(
+    chunk: &mut ChunkBuilder<'_>,
+    child: Child,
+    level: u8,
+    values: OldValues,
+) -> Result<(), TreeError> {
     if level > 0 {
         let page = read_child(chunk.tree, child, level)?;
         let view = interior_of(chunk.tree, &page)?;
         for index in 0..view.len() {
-            release_below(chunk, view.child(index), level - 1)?;
+            release_below(chunk, view.child(index), level - 1, values)?;
             chunk.free_page(view.child(index).page);
         }
-    } else if child.flags != 0 {
+    } else if child.flags != 0 && values == OldValues::Free {
         let page = read_child(chunk.tree, child, 0)?;
         let leaf: LeafView<'_> = leaf_of(chunk.tree, &page)?;
         chunk.free_values(&leaf)?;

@@ -101,6 +101,10 @@ impl MergeSource for Source {
         self.next += 1;
     }
 
+    fn look_ahead(&self, visit: &mut dyn FnMut(&[u8]) -> bool) {
+        let _stopped_at = self.changes[self.next..].iter().find(|(key, _)| !visit(key));
+    }
+
     fn keep_replaced(&self) -> bool {
         self.keep
     }
@@ -197,22 +201,44 @@ pub(crate) fn check(tree: &Tree) -> CheckSummary {
     summary
 }
 
-/// All rows, by a forward scan.
-pub(crate) fn rows(tree: &Tree) -> Model {
+/// All rows, by a forward scan; those that are deleted have no value.
+pub(crate) fn contents(tree: &Tree) -> Changes {
     let pages = tree.pages();
     let mut cursor = LeafCursor::seek(pages, &[]).unwrap();
-    let mut rows = Model::new();
+    let mut rows = Changes::new();
     while let Some(row) = cursor.row() {
         let value = match row.value {
-            LeafValue::Inline(value) => value.to_vec(),
+            LeafValue::Inline(value) => Some(value.to_vec()),
             LeafValue::Overflow(reference) => {
-                tree.read_overflow(reference, cursor.position().version()).unwrap().expect("nobody writes")
+                let read = tree.read_overflow(reference, cursor.position().version());
+                Some(read.unwrap().expect("nobody writes"))
             }
+            LeafValue::Deleted => None,
         };
         assert!(rows.insert(row.key.to_vec(), value).is_none());
         cursor.advance(pages).unwrap();
     }
     rows
+}
+
+/// All rows of a tree without runs.
+pub(crate) fn rows(tree: &Tree) -> Model {
+    contents(tree).into_iter().map(|(key, value)| (key, value.expect("no row is deleted"))).collect()
+}
+
+/// As `assert_holds`, of a tree with runs.
+pub(crate) fn assert_contains(tree: &Tree, expected: &Changes, context: &str) -> CheckSummary {
+    let summary = check(tree);
+    assert_eq!(summary.rows, expected.len() as u64, "{context}");
+    let found = contents(tree);
+    if found != *expected {
+        for (key, value) in expected {
+            let lengths = |value: Option<&Option<Vec<u8>>>| value.map(|value| value.as_ref().map(Vec::len));
+            assert_eq!(lengths(found.get(key)), lengths(Some(value)), "{context}: {}", key.escape_ascii());
+        }
+        panic!("{context}: rows differ");
+    }
+    summary
 }
 
 pub(crate) fn assert_holds(tree: &Tree, model: &Model, context: &str) -> CheckSummary {
