@@ -209,6 +209,7 @@ impl Engine {
                 engine.background.want_checkpoint();
             }
         }
+        engine.begin_reading_filters()?;
         let mut recovery = engine.counters.recovery.lock();
         recovery.phases.services = lap.next();
         recovery.phases.total = clock.monotonic().saturating_sub(begun);

@@ -52,6 +52,7 @@ use crate::options::{OpenMode, Options};
 use crate::recovery::record_kinds::{KindCounters, RecordKind};
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{ReplayOntoBackup, history_of, list_log_files};
+use crate::runs::list::read_list;
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::View;
 use crate::standby::control::time_left;
@@ -410,6 +411,7 @@ impl<'a> Replay<'a> {
         self.statistics.end_of_log = end.lsn;
         self.statistics.duration = now.saturating_sub(self.started);
         self.statistics.by_kind = self.kinds.read();
+        let runs = read_list(self.tree, &self.superblock)?;
         self.statistics.pages_read = self.tree.pages().file().read_counts().reads.saturating_sub(ROOT_READS);
         let long_bodies = self.in_doubt.take_long_bodies();
         let frozen = (!memtable.is_empty()).then(|| crate::snapshots::view::Frozen {
@@ -432,6 +434,7 @@ impl<'a> Replay<'a> {
             prepared: Arc::default(),
             snapshot_floor: Lsn::ZERO,
             frozen: frozen.into_iter().collect(),
+            runs,
         };
         let (superblock, next_table, statistics) = (self.superblock, self.next_table, self.statistics);
         Ok(Replayed { view, end, shown, superblock, next_table, in_doubt: self.in_doubt, statistics })

@@ -171,3 +171,44 @@ fn is_kept(position: &LeafPosition, row_count: usize, parent: &BackupBase) -> bo
 pub(super) fn key_of(leaf: &LeafView<'_>, index: usize) -> Vec<u8> {
     [leaf.prefix(), leaf.row(index).key.suffix()].concat()
 }
+
+#[cfg(test)]
+mod tests {
+    use seawall_simulation::SimulatedDisk;
+    use seawall_types::TableId;
+
+    use super::*;
+    use crate::catalog::{FIRST_LOCAL_TABLE, FIRST_USER_TABLE};
+    use crate::runs::testing::{checkpoint_into_run, open};
+
+    #[test]
+    fn a_walk_ends_before_what_belongs_to_this_directory_alone() {
+        let disk = SimulatedDisk::new(1);
+        let database = open(&disk).unwrap();
+        let table = database.create_table("t").unwrap();
+        database.put(&table, "key", "value").unwrap();
+        database.checkpoint().unwrap();
+        // One leaf holds rows of both kinds; then there are leaves behind.
+        for count in [1, 300_u16] {
+            for number in 0..count {
+                database.put(&table, number.to_be_bytes(), [7; 100]).unwrap();
+            }
+            checkpoint_into_run(database.engine(), 10);
+            let mut given = Vec::new();
+            let mut give = |item: BackupItem<'_>| match item {
+                BackupItem::Row { key, .. } => given.push(row_key::table_of(key).unwrap()),
+                BackupItem::Kept { .. } => panic!("there is no parent"),
+            };
+            let tree = &database.engine().tree;
+            let mut walk = Walk { tree, parents: &[], sums_rows: false, give: &mut give, kept: None };
+            let mut next = Some(Vec::new());
+            while let Some(from) = next {
+                next = walk.range(&from, 1 << 14).unwrap().next;
+            }
+            assert!(given.contains(&TableId::new(table.id())));
+            assert!(given.iter().any(|table| table.get() < FIRST_USER_TABLE), "the catalog comes with it");
+            assert!(given.iter().all(|table| table.get() < FIRST_LOCAL_TABLE), "{given:?}");
+        }
+        disk.crash();
+    }
+}
