@@ -100,8 +100,9 @@ pub use inspect::logged_rows::LoggedRows;
 pub use inspect::statistics::open_metrics::MetricSample;
 pub use inspect::statistics::published::PublishedStatistics;
 pub use inspect::statistics::{
-    CacheStatistics, CheckpointTotals, DatabaseInfo, LogStatistics, MemtableStatistics, SegmentInfo,
-    SegmentStatistics, SnapshotStatistics, Statistics, TransactionStatistics, TwoPhaseStatistics,
+    CacheStatistics, CheckpointTotals, DatabaseInfo, LogStatistics, MemtableStatistics, RunStatistics,
+    SegmentInfo, SegmentStatistics, SnapshotStatistics, Statistics, TransactionStatistics,
+    TwoPhaseStatistics,
 };
 pub use log::hold::LogHold;
 pub use options::{

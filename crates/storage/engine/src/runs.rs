@@ -18,6 +18,7 @@
 //!
 //! Start at `run` for what a run is, `list` for which there are, `filter` for what spares a read of them.
 
+pub(crate) mod check;
 pub(crate) mod filter;
 pub(crate) mod filters_read;
 pub(crate) mod list;

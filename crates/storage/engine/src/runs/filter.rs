@@ -126,8 +126,12 @@ impl Filter {
         above.checked_sub(1).is_none_or(|index| self.segments[index].may_contain(hash))
     }
 
+    /// Rows of the tree that it was read from.
+    pub(crate) fn segment_count(&self) -> u64 {
+        self.segments.len() as u64
+    }
+
     /// Bytes of memory.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for statistics"))]
     pub(crate) fn bytes(&self) -> usize {
         let lists = size_of_val(&self.separators[..]) + size_of_val(&self.segments[..]);
         let separators: usize = self.separators.iter().map(|separator| separator.len()).sum();

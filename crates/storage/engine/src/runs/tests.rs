@@ -521,6 +521,36 @@ fn a_list_that_does_not_go_with_the_superblock_is_refused() {
     }
 }
 
+fn damages(database: &Database) -> Vec<String> {
+    let mut damages = Vec::new();
+    database.check(&mut |damage| damages.push(damage.to_string())).unwrap();
+    damages
+}
+
+#[test]
+fn a_check_counts_the_rows_of_runs_and_finds_those_that_do_not_belong_there() {
+    let disk = crashed_with_two_runs();
+    let database = open(&disk).unwrap();
+    let engine = database.engine();
+    let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
+    assert_eq!(summary.run_rows, 500);
+    let main_rows = summary.rows;
+    let run = engine.view().runs[1].clone();
+    let superblock = engine.redo.superblock();
+    // In the run's filter is neither; the second one is in none of its storages.
+    let storage = run.descriptor.first_storage;
+    for storage in [storage, TableId::new(storage.get() + 1)] {
+        put(engine, run.key_of(&row_key::encode(storage, b"not in the filter")), b"value", &superblock);
+    }
+    let found = damages(&database);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("outside of the storages") && found[0].contains("1 rows"), "{found:?}");
+    assert!(found[1].contains("filter lacks rows"), "{found:?}");
+    let summary = database.check(&mut |_| {}).unwrap();
+    assert_eq!((summary.run_rows, summary.rows), (502, main_rows));
+    leave(&disk, database);
+}
+
 #[test]
 fn a_damaged_descriptor_is_refused_and_a_damaged_filter_is_done_without() {
     let disk = crashed_with_two_runs();
@@ -529,11 +559,15 @@ fn a_damaged_descriptor_is_refused_and_a_damaged_filter_is_done_without() {
     let newest = engine.view().runs[0].clone();
     let superblock = engine.redo.superblock();
     put(engine, row_key::encode(newest.number.filter_table(), b""), b"no segment", &superblock);
+    assert_eq!(damages(&database).len(), 1, "{:?}", damages(&database));
     disk.crash();
     drop(database);
     let disk = disk.after_power_loss(PowerLoss::LoseAll);
     let database = open(&disk).unwrap();
     let engine = database.engine();
+    let runs = database.statistics().runs;
+    assert_eq!((runs.count, runs.rows, runs.unfiltered), (2, 500, 1));
+    assert!((300..800).contains(&runs.filter_bytes), "{runs:?}");
     let table = database.table("t").unwrap();
     for round in 0..2_u8 {
         for number in 0..250_u8 {
