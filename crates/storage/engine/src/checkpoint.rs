@@ -113,7 +113,7 @@ impl Engine {
     }
 
     /// Starts a new active memtable. The old one takes no more commits when this returns, and has all it will.
-    fn freeze(&self) -> Result<Frozen, Error> {
+    pub(crate) fn freeze(&self) -> Result<Frozen, Error> {
         let limit = usize::try_from(self.active_limit()).unwrap_or(usize::MAX);
         let active = Arc::new(Memtable::new(limit));
         // One that gets a few rows only need not have all its memory.
@@ -148,6 +148,7 @@ impl Engine {
                 prepared: Arc::default(),
                 snapshot_floor: self.snapshots.floor(),
                 frozen: all,
+                runs: Arc::clone(&view.runs),
             }));
             frozen
         });
@@ -208,6 +209,7 @@ impl Engine {
         dropped_tables::write_out(&frozen.memtable, frozen.start)?;
         pace.count_all(frozen);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
+        self.cut_unlisted_runs(state, &mut pace, &mut totals)?;
         self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals)?;
         let freed_before = totals.chunk.freed_pages;
         self.cut_out(&reclaim, &mut pace, &mut totals)?;

@@ -209,6 +209,7 @@ impl Engine {
                 engine.background.want_checkpoint();
             }
         }
+        engine.begin_reading_filters()?;
         let mut recovery = engine.counters.recovery.lock();
         recovery.phases.services = lap.next();
         recovery.phases.total = clock.monotonic().saturating_sub(begun);
@@ -352,6 +353,8 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
             None => Encryption::None,
             Some(_) => Encryption::Xaes256Gcm,
         },
+        next_run: 0,
+        run_count: 0,
     }
 }
 

@@ -76,8 +76,8 @@ pub use recovery_file::RECOVERY_FILE_PATH;
 pub use run_keys::RUN_NUMBERS;
 pub use space_map::{PageRun, SpaceMapView, map_page_of, pages_per_map};
 pub use superblock::{
-    DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockError, SuperblockFile,
-    TreeMarks, UnknownPageProtection,
+    DamagedCopy, Encryption, PageProtection, RUN_NUMBERS_MAX, SUPERBLOCK_PATH, Superblock, SuperblockError,
+    SuperblockFile, TreeMarks, UnknownPageProtection,
 };
 pub use swap::Part;
 pub use tree::{OpenedTree, Tree, TreeAccess, TreeOptions};

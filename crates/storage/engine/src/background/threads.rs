@@ -38,6 +38,18 @@ impl Engine {
         self.start("seawall-apply", Box::new(Engine::keep_applying))
     }
 
+    /// Reads the filters of runs, on a thread of its own where there may be threads.
+    pub(crate) fn begin_reading_filters(self: &Arc<Self>) -> Result<(), Error> {
+        if self.view().runs.is_empty() {
+            return Ok(());
+        }
+        if self.is_manual() {
+            self.read_filters();
+            return Ok(());
+        }
+        self.start("seawall-filters", Box::new(Engine::read_filters))
+    }
+
     /// Starts those that a database needs besides when it takes writes.
     pub(crate) fn start_writing(self: &Arc<Self>) -> Result<(), Error> {
         self.start("seawall-log", Box::new(Engine::keep_log))?;

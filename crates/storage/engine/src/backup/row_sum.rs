@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use seawall_codec::checksum::Crc64;
+use seawall_codec::checksum::{Crc64, mixed};
 use seawall_tree::page::{LeafValue, LeafView};
 
 /// How many rows there are, and a sum over them, whatever leaves they lie in.
@@ -42,16 +42,10 @@ impl RowSum {
                 LeafValue::Deleted => continue,
             }
             self.rows += 1;
+            // Checksums of similar rows are similar, and sums of those may be equal.
             self.sum = self.sum.wrapping_add(mixed(checksum.finish()));
         }
     }
-}
-
-/// Checksums of similar rows are similar, and sums of those may be equal: the finalizer of `SplitMix64` makes them unlike.
-fn mixed(checksum: u64) -> u64 {
-    let once = (checksum ^ (checksum >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let twice = (once ^ (once >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    twice ^ (twice >> 31)
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
 //! Walking over the leaves of a tree that may change meanwhile: what is given out of each, and what is kept of a parent.
+//! The walk ends before the rows that belong to this directory alone.
+
+use std::ops::Range;
 
 use seawall_tree::page::{LeafValue, LeafView};
 use seawall_tree::{Direction, LeafPosition, Tree};
 use seawall_types::PageId;
 
 use super::{BackupBase, BackupItem, BackupParent, BackupRange, RowSum};
+use crate::catalog::first_local_key;
 use crate::error::Error;
 use crate::row_key;
 
@@ -67,7 +71,7 @@ impl Walk<'_> {
                     break;
                 }
             }
-            let Some(upper) = position.upper() else { break };
+            let Some(upper) = position.upper().filter(|upper| *upper < &first_local_key()[..]) else { break };
             from.clear();
             from.extend_from_slice(upper);
             if range.read_bytes >= bytes {
@@ -90,21 +94,22 @@ impl Walk<'_> {
     ) -> Result<LeafEnd, Error> {
         let leaf = position.leaf();
         let first = leaf.search(from).unwrap_or_else(|above| above);
-        if first == leaf.len() {
+        let end = leaf.search(&first_local_key()).unwrap_or_else(|above| above);
+        if first >= end {
             // Of what the parent has here, nothing is kept.
             self.give_kept();
             return Ok(LeafEnd::Done);
         }
-        let last = key_of(&leaf, leaf.len() - 1);
+        let last = key_of(&leaf, end - 1);
         let parent = self.parents.iter().position(|parent| parent.has(&last));
-        if let Some(parent) = parent.filter(|parent| is_kept(position, &self.parents[*parent].base)) {
-            self.keep(position, parent, first, last);
+        if let Some(parent) = parent.filter(|parent| is_kept(position, end, &self.parents[*parent].base)) {
+            self.keep(position, parent, first..end, last);
             return Ok(LeafEnd::Done);
         }
         self.give_kept();
         range.stamp = range.stamp.max(position.page().view().lsn());
         let mut key = leaf.prefix().to_vec();
-        for index in first..leaf.len() {
+        for index in first..end {
             let row = leaf.row(index);
             key.truncate(leaf.prefix().len());
             key.extend_from_slice(row.key.suffix());
@@ -131,21 +136,20 @@ impl Walk<'_> {
         Ok(LeafEnd::Done)
     }
 
-    fn keep(&mut self, position: &LeafPosition, parent: usize, first: usize, last: Vec<u8>) {
+    fn keep(&mut self, position: &LeafPosition, parent: usize, rows: Range<usize>, last: Vec<u8>) {
         let since = self.parents[parent].base.redo_point;
         let below = position.parent().filter(|above| above.lsn <= since).map(|above| above.id);
         match &mut self.kept {
             Some(kept) if below.is_some() && kept.below == below && kept.parent == parent => kept.last = last,
             _ => {
                 self.give_kept();
-                let first = key_of(&position.leaf(), first);
+                let first = key_of(&position.leaf(), rows.start);
                 let sum = self.sums_rows.then(RowSum::default);
                 self.kept = Some(KeptRange { first, last, parent, below, sum });
             }
         }
         if let Some(sum) = self.kept.as_mut().and_then(|kept| kept.sum.as_mut()) {
-            let leaf = position.leaf();
-            sum.add(&leaf, first..leaf.len());
+            sum.add(&position.leaf(), rows);
         }
     }
 
@@ -156,14 +160,55 @@ impl Walk<'_> {
     }
 }
 
-/// Whether the parent has exactly the rows of a leaf, which has some, between the first and the last of them.
-fn is_kept(position: &LeafPosition, parent: &BackupBase) -> bool {
+/// Whether the parent has exactly the first `row_count` rows of a leaf, which are some, between the first and the last of them.
+fn is_kept(position: &LeafPosition, row_count: usize, parent: &BackupBase) -> bool {
     let leaf = position.leaf();
     let storage = |index| row_key::table_of(&key_of(&leaf, index));
-    let (Some(first), Some(last)) = (storage(0), storage(leaf.len() - 1)) else { return false };
+    let (Some(first), Some(last)) = (storage(0), storage(row_count - 1)) else { return false };
     position.page().view().lsn() <= parent.redo_point && !parent.may_link_later(first, last)
 }
 
 pub(super) fn key_of(leaf: &LeafView<'_>, index: usize) -> Vec<u8> {
     [leaf.prefix(), leaf.row(index).key.suffix()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_simulation::SimulatedDisk;
+    use seawall_types::TableId;
+
+    use super::*;
+    use crate::catalog::{FIRST_LOCAL_TABLE, FIRST_USER_TABLE};
+    use crate::runs::testing::{checkpoint_into_run, open};
+
+    #[test]
+    fn a_walk_ends_before_what_belongs_to_this_directory_alone() {
+        let disk = SimulatedDisk::new(1);
+        let database = open(&disk).unwrap();
+        let table = database.create_table("t").unwrap();
+        database.put(&table, "key", "value").unwrap();
+        database.checkpoint().unwrap();
+        // One leaf holds rows of both kinds; then there are leaves behind.
+        for count in [1, 300_u16] {
+            for number in 0..count {
+                database.put(&table, number.to_be_bytes(), [7; 100]).unwrap();
+            }
+            checkpoint_into_run(database.engine(), 10);
+            let mut given = Vec::new();
+            let mut give = |item: BackupItem<'_>| match item {
+                BackupItem::Row { key, .. } => given.push(row_key::table_of(key).unwrap()),
+                BackupItem::Kept { .. } => panic!("there is no parent"),
+            };
+            let tree = &database.engine().tree;
+            let mut walk = Walk { tree, parents: &[], sums_rows: false, give: &mut give, kept: None };
+            let mut next = Some(Vec::new());
+            while let Some(from) = next {
+                next = walk.range(&from, 1 << 14).unwrap().next;
+            }
+            assert!(given.contains(&TableId::new(table.id())));
+            assert!(given.iter().any(|table| table.get() < FIRST_USER_TABLE), "the catalog comes with it");
+            assert!(given.iter().all(|table| table.get() < FIRST_LOCAL_TABLE), "{given:?}");
+        }
+        disk.crash();
+    }
 }

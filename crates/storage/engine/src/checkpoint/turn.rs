@@ -21,6 +21,8 @@ pub(crate) struct CheckpointState {
     /// Nothing is left in the system table `prepared` that an earlier process has not merged to its end, or it is being
     /// deleted.
     pub(crate) strays_are_gone: bool,
+    /// No run is in the tree that the list lacks. See `runs::unlisted`.
+    pub(crate) unlisted_runs_are_gone: bool,
 }
 
 /// See the module.
@@ -33,8 +35,13 @@ pub(crate) struct CheckpointTurn {
 
 impl CheckpointTurn {
     pub(crate) fn new(now: Duration) -> CheckpointTurn {
-        let state =
-            CheckpointState { last_end: now, reclaim: None, struck_off: Vec::new(), strays_are_gone: false };
+        let state = CheckpointState {
+            last_end: now,
+            reclaim: None,
+            struck_off: Vec::new(),
+            strays_are_gone: false,
+            unlisted_runs_are_gone: false,
+        };
         CheckpointTurn { state: Mutex::new(state), waiters: AtomicU64::new(0) }
     }
 

@@ -48,7 +48,7 @@ use seawall_wal::{EndReason, HoldKind, LogEnd, PendingUse, ReceivedLog, SegmentN
 
 use crate::backup::row_sum::RowSum;
 use crate::backup::{BackupBase, BackupEnd};
-use crate::catalog::FIRST_USER_TABLE;
+use crate::catalog::{FIRST_USER_TABLE, first_local_key};
 use crate::checkpoint::page_protection::LogSource;
 use crate::directory::{LOCK_PATH, LOG_DIRECTORY, io};
 use crate::encryption::{keys_of_directory, open_superblock};
@@ -68,8 +68,6 @@ pub use marker::is_rewinding;
 pub(crate) use marker::{REWINDING_PATH, identity};
 use replaced_rows::{ReplacedRows, are_kept, key_after};
 
-/// Above all keys.
-const LAST_KEY: [u8; 16] = [0xFF; 16];
 /// At most so many ranges are asked for: beyond that, neighbours become one.
 const RANGES_MAX: usize = 1 << 16;
 /// Ranges become one across so many bytes of rows that have come already.
@@ -311,7 +309,7 @@ impl Rewind {
     /// # Errors
     /// As `push`.
     pub fn ask(&mut self) -> Result<Vec<Range<Vec<u8>>>, Error> {
-        self.replaced.replace_until(&self.tree, &LAST_KEY)?;
+        self.replaced.replace_until(&self.tree, &first_local_key())?;
         // What comes next has lower keys.
         self.replaced.merge(&self.tree)?;
         let ranges = std::mem::take(&mut self.asked.ranges);
@@ -438,7 +436,7 @@ fn shown((database, segment_bytes): (DatabaseId, u64)) -> String {
 
 /// The keys of users' rows.
 fn user_keys() -> Range<Vec<u8>> {
-    row_key::table_range(TableId::new(FIRST_USER_TABLE)).0..LAST_KEY.to_vec()
+    row_key::table_range(TableId::new(FIRST_USER_TABLE)).0..first_local_key().to_vec()
 }
 
 /// Reads the log to its end, and puts what lies behind the fork aside. A checkpoint behind the fork may have let go of a part of it.

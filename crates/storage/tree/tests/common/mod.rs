@@ -39,6 +39,8 @@ pub(crate) fn superblock(page_bytes: u32) -> Superblock {
         in_doubt: 0,
         log_end: Lsn::ZERO,
         marks: TreeMarks::default(),
+        next_run: 0,
+        run_count: 0,
     }
 }
 
