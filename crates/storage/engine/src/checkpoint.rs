@@ -47,8 +47,9 @@ use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::kept_memory::ReplacedValues;
 use crate::snapshots::view::{Frozen, View};
 
-/// The share of its limit, as a divisor, that a memtable has filled if the next one is expected to use all that it may have.
-const POPULATED_FROM: u64 = 16;
+/// Bytes of rows in a memtable from which on the next one is expected to use all of its filter and directory. Rows fall anywhere in these, so
+/// some thousand of them touch every huge page.
+const POPULATED_FROM: u64 = 1 << 20;
 
 impl Engine {
     /// Runs checkpoints until everything committed before the call is in the tree.
@@ -117,7 +118,7 @@ impl Engine {
         let limit = usize::try_from(self.active_limit()).unwrap_or(usize::MAX);
         let active = Arc::new(Memtable::new(limit));
         // One that gets a few rows only need not have all its memory.
-        if self.active_bytes() > self.active_limit() / POPULATED_FROM {
+        if self.active_bytes() > POPULATED_FROM {
             active.populate();
         }
         // Commits whose rows are in the old memtable already get their place in the log first. They wait for nothing that
