@@ -102,8 +102,9 @@ impl Engine {
             merged.log_line();
             self.counters.checkpoint_history.lock().push(merged);
         }
+        let next = trigger.at_its_pace(|| self.next_memtable());
         let before = self.clock().monotonic();
-        let frozen = self.freeze()?;
+        let frozen = self.freeze(next)?;
         let freeze = self.clock().monotonic().saturating_sub(before);
         let mut statistics = self.merge(state, &frozen, trigger)?;
         statistics.durations.freeze = freeze;
@@ -113,14 +114,19 @@ impl Engine {
         Ok(statistics)
     }
 
-    /// Starts a new active memtable. The old one takes no more commits when this returns, and has all it will.
-    fn freeze(&self) -> Result<Frozen, Error> {
+    /// A memtable to follow the active one, with the memory that its first rows need.
+    fn next_memtable(&self) -> Arc<Memtable> {
         let limit = usize::try_from(self.active_limit()).unwrap_or(usize::MAX);
-        let active = Arc::new(Memtable::new(limit));
+        let next = Arc::new(Memtable::new(limit));
         // One that gets a few rows only need not have all its memory.
         if self.active_bytes() > POPULATED_FROM {
-            active.populate();
+            next.populate();
         }
+        next
+    }
+
+    /// Makes `active` the active memtable. The old one takes no more commits when this returns, and has all it will.
+    fn freeze(&self, active: Arc<Memtable>) -> Result<Frozen, Error> {
         // Commits whose rows are in the old memtable already get their place in the log first. They wait for nothing that
         // needs a freeze.
         let nobody_ahead = self.applying_ahead.write();
@@ -209,9 +215,9 @@ impl Engine {
         dropped_tables::write_out(&frozen.memtable, frozen.start)?;
         pace.count_all(frozen);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
-        self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals)?;
+        trigger.at_its_pace(|| self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals))?;
         let freed_before = totals.chunk.freed_pages;
-        self.cut_out(&reclaim, &mut pace, &mut totals)?;
+        trigger.at_its_pace(|| self.cut_out(&reclaim, &mut pace, &mut totals))?;
         self.counters.reclaim.count_freed(totals.chunk.freed_pages - freed_before);
         self.delete_strays(state, frozen)?;
         self.merge_long_bodies(frozen, &mut pace, &mut totals)?;

@@ -87,10 +87,7 @@ impl Engine {
         }
     }
 
-    /// Writers go first on a processor that both want: a checkpoint has time until the memtable is full, and the throttle sees to it that it
-    /// ends before that. Its threads for merging and writing are started from here, and do the same.
     fn run_checkpoints(&self) {
-        seawall_sync::give_way();
         let background = &self.background;
         loop {
             let seen = background.checkpoint_work.read();
