@@ -11,10 +11,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use seawall_engine::{
-    BackupBase, DatabaseDirectory, Environment, Error, Options, Rewind, Rewound, RowsFromPrimary,
-    TimelineHistory,
-};
+use seawall_engine::{DatabaseDirectory, Environment, Error, Options, Rewind, Rewound, RowsFromPrimary};
 
 use crate::client::{Client, ClientError, Dial, Streamed};
 use crate::connect::connect;
@@ -139,11 +136,7 @@ struct Copy<'p> {
 enum State {
     Empty,
     /// The beginning of the log is to come.
-    Head {
-        base: Box<BackupBase>,
-        history: TimelineHistory,
-        head: Vec<u8>,
-    },
+    Head(Box<RowsFromPrimary>),
     Rows,
 }
 
@@ -171,15 +164,16 @@ impl Copy<'_> {
     fn take(&mut self, message: FromPrimary<'_>) -> Result<(), RewindError> {
         self.state = match (std::mem::replace(&mut self.state, State::Empty), message) {
             (state, FromPrimary::Alive) => state,
-            (State::Empty, FromPrimary::Base(base, history, _)) => {
-                State::Head { base, history, head: Vec::new() }
+            (State::Empty, FromPrimary::Base(base, history, archive_mode)) => {
+                let (base, head) = (*base, Vec::new());
+                State::Head(Box::new(RowsFromPrimary { base, history, head, archive_mode }))
             }
-            (State::Head { base, history, mut head }, FromPrimary::Head(bytes)) => {
-                head.extend_from_slice(bytes);
-                State::Head { base, history, head }
+            (State::Head(mut beginning), FromPrimary::Head(bytes)) => {
+                beginning.head.extend_from_slice(bytes);
+                State::Head(beginning)
             }
-            (State::Head { base, history, head }, rows @ FromPrimary::Rows(_)) => {
-                self.rewind.take_beginning(RowsFromPrimary { base: *base, history, head })?;
+            (State::Head(beginning), rows @ FromPrimary::Rows(_)) => {
+                self.rewind.take_beginning(*beginning)?;
                 self.state = State::Rows;
                 return self.take(rows);
             }
@@ -209,7 +203,7 @@ impl Copy<'_> {
                 self.end = Some(end);
                 State::Rows
             }
-            (State::Empty | State::Head { .. } | State::Rows, _) => {
+            (State::Empty | State::Head(_) | State::Rows, _) => {
                 return Err(CopyMessageError::out_of_order().into());
             }
         };

@@ -476,3 +476,61 @@ fn a_copy_that_its_log_does_not_lead_to_is_rewound() {
     parted.rewind(&disk, "again").unwrap();
     parted.assert_equal(&disk, "a copy");
 }
+
+/// A server that was restored to try something out, and those that follow it, put nothing into the repository of the original.
+#[test]
+fn a_rewound_server_archives_as_its_primary_does() {
+    for (primary_is_off, former_is_off) in [(true, false), (false, true), (true, true), (false, false)] {
+        let pair = Pair::new(&small_options());
+        pair.settle();
+        let standby_disk = pair.standby_disk.clone();
+        let parted = pair.part(
+            |former| {
+                put_rows(former, "t", 0..20, 100, 1);
+                checkpoints(former, 2);
+            },
+            |new| put_rows(new, "t", 0..20, 100, 2),
+        );
+        let former = DatabaseDirectory::at(place(&parted.former));
+        if primary_is_off {
+            DatabaseDirectory::at(place(&standby_disk)).forbid_archiving().unwrap();
+        }
+        if former_is_off {
+            former.forbid_archiving().unwrap();
+        }
+        let what = format!("primary off: {primary_is_off}, former off: {former_is_off}");
+        let mut calls = None;
+        let mut call = 0;
+        loop {
+            let disk = parted.former.copy();
+            let before = disk.calls();
+            if calls.is_some() {
+                disk.crash_at(before + call);
+            }
+            let rewound = parted.rewind(&disk, &format!("rewind_{call}"));
+            assert!(rewound.is_ok() || disk.crashed(), "{what}, call {call}: {rewound:?}");
+            let all = *calls.get_or_insert(disk.calls() - before);
+            let left = disk.after_power_loss(PowerLoss::Random(call));
+            disk.crash();
+            let directory = DatabaseDirectory::at(place(&left));
+            let is_off = directory.is_archiving_off().unwrap();
+            match parted.rejoin(&left) {
+                // Done: what it is from now on.
+                Ok(Rejoined::AsItWas) => assert_eq!(is_off, primary_is_off, "{what}, call {call}"),
+                Err(Error::Rewinding { .. }) => {
+                    parted.rewind(&left, &format!("again_{call}")).unwrap();
+                    assert_eq!(directory.is_archiving_off().unwrap(), primary_is_off, "{what}, call {call}");
+                }
+                // Nothing was changed.
+                Err(Error::PagesBeyondFork { .. }) => {
+                    assert_eq!(is_off, former_is_off, "{what}, call {call}")
+                }
+                other => panic!("{what}, call {call}: {other:?}"),
+            }
+            call += u64::try_from(crash_step(all, 30)).unwrap();
+            if call >= all {
+                break;
+            }
+        }
+    }
+}
