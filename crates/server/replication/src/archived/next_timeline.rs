@@ -8,6 +8,9 @@
 //! The newest timeline is the one with the highest number. If it comes from the standby's own, and left that where the standby's log ends
 //! or later, the standby goes on to it, as with PostgreSQL's `recovery_target_timeline = latest`. Otherwise it follows its own up to where
 //! the first timeline has left that: which of the two goes on, an upstream has to say.
+//!
+//! **A copy that is not whole** needs the log that leads to the end of the copying, on the timeline of the primary that was copied. Where
+//! that one comes from the copy's own, it is followed whatever timelines there are: on others the copy would never be whole.
 
 use seawall_engine::TimelineHistory;
 use seawall_types::{Lsn, TimelineId};
@@ -62,6 +65,14 @@ pub(super) fn next(
         "timeline {first} has left timeline {own} at {until}, and an upstream has to say which one goes on: {why}"
     );
     Next { until, history: None, why: Some(why) }
+}
+
+/// What a copy of a primary with the history `copied` follows, which is on the timeline of `own`; `None` if the primary was on that, or has
+/// another history.
+pub(super) fn of_copy(own: &TimelineHistory, copied: &TimelineHistory) -> Option<Next> {
+    let fork = copied.forks.iter().find(|fork| fork.parent == own.timeline)?;
+    let next = Next { until: fork.fork, history: Some(child(own, copied)), why: None };
+    copied.descends_from(own).then_some(next)
 }
 
 /// The one with the highest number; its number if there are two.
@@ -146,5 +157,25 @@ mod tests {
         let stops = next(&first, Lsn::new(90), &newer, TargetTimeline::Current);
         assert_eq!((stops.until, stops.history), (Lsn::new(100), None));
         assert!(stops.why.unwrap().contains("recovery_target_timeline is current"));
+    }
+
+    #[test]
+    fn a_copy_follows_the_timeline_of_its_primary_whatever_is_newer() {
+        let first = TimelineHistory::first();
+        let two = fork(&first, 2, 100);
+        let three = fork(&two, 3, 150);
+        let newer = fork(&first, 4, 120);
+        let copied_on = |copied: &TimelineHistory| of_copy(&first, copied);
+        assert_eq!(copied_on(&two), Some(goes_on_to(&two, 100)));
+        // One timeline after another.
+        assert_eq!(copied_on(&three), Some(goes_on_to(&two, 100)));
+        assert_eq!(of_copy(&two, &three), Some(goes_on_to(&three, 150)));
+        // It is there, and what comes next is not decided by the copying.
+        assert_eq!(copied_on(&first), None);
+        assert_eq!(of_copy(&three, &three), None);
+        // Another history.
+        assert_eq!(of_copy(&newer, &three), None);
+        // Without the copy, the newest one is followed, on which it is never whole.
+        assert_eq!(of(90, &[&two, &newer]), goes_on_to(&newer, 120));
     }
 }
