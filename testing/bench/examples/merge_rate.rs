@@ -110,6 +110,16 @@ impl MergeSource for Rows<'_> {
         let within = next.filter(|(key, _)| self.end.as_ref().is_none_or(|end| *key < &end[..]));
         self.current = within.map(|(key, versions)| (key, versions.newest().1));
     }
+
+    fn look_ahead(&self, visit: &mut dyn FnMut(&[u8]) -> bool) {
+        let Some((key, _)) = self.current else { return };
+        let mut ahead = Rows::within(self.memtable, key, self.end.clone());
+        while let Some((key, _)) = ahead.current
+            && visit(key)
+        {
+            ahead.advance();
+        }
+    }
 }
 
 impl DivisibleSource for Rows<'_> {

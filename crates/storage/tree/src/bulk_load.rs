@@ -1,7 +1,7 @@
 //! Bulk load: sorted rows become packed leaves on fresh pages, written once and in sequence, and one chunk links them.
 //!
 //! ```text
-//!   rows, ascending --> leaf, leaf, leaf ...  written as they fill, 1 MiB and more at a time
+//!   rows, ascending --> leaf, leaf, leaf ...  written as they fill, 2 MiB at a time, in stretches of 256 KiB and more
 //!                         |     |     |
 //!                       (separator, page) list --graft--> one chunk: level-1 pages and the spine
 //! ```
@@ -21,8 +21,10 @@ use crate::page_file::PageImage;
 use crate::space_map::PageRun;
 use crate::tree::Tree;
 
-/// Pages are taken and written in runs of so many bytes.
+/// Pages are taken in runs of at most so many bytes, and written when about so many wait.
 const RUN_BYTES: usize = 2 << 20;
+/// Shorter stretches of free pages are left to merges: a load is to be read in sequence.
+const RUN_BYTES_MIN: usize = 256 << 10;
 
 /// Builds leaves of sorted rows beside the tree. Dropping it gives its pages back.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ pub struct BulkLoader {
     taken: Vec<PageRun>,
     /// Those of the last run that are not yet used.
     open_run: Option<PageRun>,
-    /// Leaves that wait to be written, on neighbouring pages.
+    /// Leaves that wait to be written.
     waiting: Vec<Page>,
     row_count: u64,
 }
@@ -161,17 +163,20 @@ impl BulkLoader {
         Ok(())
     }
 
-    /// The number of the next leaf; writes those that wait when a new run begins.
+    /// The number of the next leaf; writes those that wait if they are many when a new run begins.
     fn next_page(&mut self) -> Result<PageId, TreeError> {
         let run = match self.open_run.take() {
             Some(run) => run,
             None => {
-                self.write_waiting()?;
-                let count =
-                    u32::try_from(RUN_BYTES / self.format.page_bytes()).expect("2 MiB hold few pages");
+                let pages = |bytes: usize| {
+                    u32::try_from(bytes / self.format.page_bytes()).expect("2 MiB hold few pages")
+                };
+                let (count, at_least) = (pages(RUN_BYTES), pages(RUN_BYTES_MIN));
+                if self.waiting.len() >= count as usize {
+                    self.write_waiting()?;
+                }
                 // A short load does not need a long run: what it does not use is given back when it ends.
-                let first = self.tree.space.lock().reserve(count)?;
-                let run = PageRun { first, count };
+                let run = self.tree.space.lock().reserve_up_to(count, at_least)?;
                 self.taken.push(run);
                 run
             }
@@ -182,6 +187,8 @@ impl BulkLoader {
     }
 
     fn write_waiting(&mut self) -> Result<(), TreeError> {
+        // A run may lie before the last one, where pages have become free since.
+        self.waiting.sort_unstable_by_key(|page| page.view().id());
         let images: Vec<PageImage<'_>> = self.waiting.iter().map(PageImage::from).collect();
         self.tree.pages.file().write(&images)?;
         self.waiting.clear();

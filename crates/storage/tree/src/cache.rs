@@ -124,6 +124,12 @@ impl PageCache {
         None
     }
 
+    /// Whether the page with `id` is there. Does not count as reading it.
+    pub(crate) fn holds(&self, id: PageId) -> bool {
+        let (set, tag) = self.place(id);
+        self.find(set, tag, id, &epoch::pin()).is_some()
+    }
+
     /// Puts `page` in unless it is there, or `condition`, asked under the latch of its set, no longer holds.
     pub(crate) fn insert_if(&self, page: &Page, condition: impl FnOnce() -> bool) {
         let guard = epoch::pin();

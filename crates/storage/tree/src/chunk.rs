@@ -26,6 +26,7 @@ use crate::page::{
     PageDamage, PageFormat, PageReference, SharedImage, encode_extent, extent_pages, seal, with_children,
 };
 use crate::page_file::PageFile;
+use crate::read_ahead::MergeAhead;
 use crate::recovery_file::EXCESS_PAGES_PER_THREAD;
 use crate::space_map::{PageRun, SpaceMap};
 use crate::tree::Tree;
@@ -155,6 +156,8 @@ pub(crate) struct ChunkBuilder<'t> {
     /// Pages that were taken and wait to be used, the next one last.
     taken: Vec<PageId>,
     taken_at_once: usize,
+    /// Leaves that the thread has asked for.
+    pub(crate) ahead: MergeAhead,
 }
 
 impl<'t> ChunkBuilder<'t> {
@@ -173,6 +176,7 @@ impl<'t> ChunkBuilder<'t> {
             protected: Vec::new(),
             taken: Vec::new(),
             taken_at_once: 1,
+            ahead: MergeAhead::default(),
         }
     }
 

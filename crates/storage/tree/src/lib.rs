@@ -39,6 +39,7 @@ pub mod page;
 mod page_file;
 mod prefetch;
 mod published;
+mod read_ahead;
 mod readings;
 mod recovery_file;
 #[doc(hidden)]
@@ -64,6 +65,7 @@ pub use merge::{Change, DivisibleSource, Merge, MergeSource};
 pub use page::PAGE_FILE_PATH;
 pub use page_file::{PageFile, PageImage, ReadCounts};
 pub use published::{PublishedPages, ROOT_PAGE};
+pub use read_ahead::ScanAhead;
 pub use recovery_file::RECOVERY_FILE_PATH;
 pub use space_map::{PageRun, SpaceMapView, map_page_of, pages_per_map};
 pub use superblock::{

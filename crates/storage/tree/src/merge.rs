@@ -60,6 +60,11 @@ pub trait MergeSource {
     /// Goes on to the next one; only called after `peek` returned a change.
     fn advance(&mut self);
 
+    /// Gives the keys of the changes from the one at hand on to `visit`, in order, until it returns `false`. Takes none of
+    /// them. It is asked before leaves are read that are not cached, so that they can be read ahead; a source that cannot
+    /// tell gives none.
+    fn look_ahead(&self, _visit: &mut dyn FnMut(&[u8]) -> bool) {}
+
     /// Whether the value that the tree holds for the change at hand must be kept for old snapshots. Asked once for each
     /// change, before `advance`.
     fn keep_replaced(&self) -> bool {
@@ -210,6 +215,23 @@ impl Edits for ChangedRows<'_> {
     ) -> Option<usize> {
         let (key, _) = self.next_key(chunk.used_bytes(), bounds)?;
         Some(view.child_for(key))
+    }
+
+    fn each_ahead(&self, view: &InteriorView<'_>, bounds: Bounds<'_>, visit: &mut dyn FnMut(usize) -> bool) {
+        let mut last = None;
+        self.source.look_ahead(&mut |key| {
+            let is_before = |end: RowKey<'_>| end.compare(key).is_gt();
+            if !bounds.upper.is_none_or(is_before) || self.limit.is_some_and(|limit| key >= limit) {
+                return false;
+            }
+            let is_in_last = last.is_some_and(|last| view.upper_fence(last).is_none_or(is_before));
+            if is_in_last {
+                return true;
+            }
+            let index = view.child_for(key);
+            last = Some(index);
+            visit(index)
+        });
     }
 
     fn may_join(&self, lower: RowKey<'_>) -> bool {

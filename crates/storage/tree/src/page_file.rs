@@ -333,6 +333,15 @@ impl PageFile {
         self.file.start_writing(offset, self.format.offset_of(end) - offset);
     }
 
+    /// Lets the operating system begin to read `count` pages, which somebody will read soon. Where there are none it does
+    /// nothing: they are named by a page that nobody has followed yet.
+    pub(crate) fn will_need(&self, first: PageId, count: u64) {
+        let offset = self.format.offset_of(first);
+        if offset < self.length.load(Ordering::Acquire) {
+            self.file.will_need(offset, count * self.format.page_bytes() as u64);
+        }
+    }
+
     /// Ends writing; waits for writes that are under way.
     pub(crate) fn close(&self) {
         *self.closed.write() = true;

@@ -192,18 +192,20 @@ impl MapPage {
         }
     }
 
-    fn take(&mut self, count: usize) -> Option<usize> {
-        if count > self.longest_run {
+    /// Takes at most `count` pages of the first free stretch that has at least `at_least`: the first of them and how many.
+    fn take(&mut self, count: usize, at_least: usize) -> Option<(usize, usize)> {
+        if at_least > self.longest_run {
             return None;
         }
         let from = bits::first_clear(&self.busy, self.first_open_word * 64).unwrap_or(self.busy.len() * 64);
         self.first_open_word = from / 64;
-        let found = bits::clear_run(&self.busy, from, count);
-        match found {
-            Some(index) => bits::set(&mut self.busy, index, count),
-            None => self.longest_run = count - 1,
-        }
-        found
+        let Some(index) = bits::clear_run(&self.busy, from, at_least) else {
+            self.longest_run = at_least - 1;
+            return None;
+        };
+        let taken = bits::clear_count(&self.busy, index, count);
+        bits::set(&mut self.busy, index, taken);
+        Some((index, taken))
     }
 
     fn release(&mut self, index: usize, count: usize) {
@@ -277,14 +279,24 @@ impl SpaceMap {
 
     /// As `allocate`, for a bulk load: no chunk writes the pages as allocated until it adopts them.
     pub(crate) fn reserve(&mut self, count: u32) -> Result<PageId, TreeError> {
-        let wanted = count as usize;
-        assert!(wanted > 0 && (wanted as u64) < pages_per_map(&self.format), "a run of {count} pages");
+        Ok(self.reserve_up_to(count, count)?.first)
+    }
+
+    /// As `reserve`, of the first stretch of free pages that has at least `at_least`: all that it has, up to `count`.
+    pub(crate) fn reserve_up_to(&mut self, count: u32, at_least: u32) -> Result<PageRun, TreeError> {
+        let per_map = pages_per_map(&self.format);
+        assert!(
+            0 < at_least && at_least <= count && u64::from(count) < per_map,
+            "a run of {at_least} to {count} pages"
+        );
         let mut index = self.first_open_map;
         loop {
             let map = self.map(index)?;
-            let (found, is_full, has_next) = (map.take(wanted), map.longest_run == 0, map.has_next);
-            if let Some(bit) = found {
-                return Ok(PageId::new(index as u64 * pages_per_map(&self.format) + bit as u64));
+            let found = map.take(count as usize, at_least as usize);
+            let (is_full, has_next) = (map.longest_run == 0, map.has_next);
+            if let Some((bit, taken)) = found {
+                let count = u32::try_from(taken).expect("no more than was asked for");
+                return Ok(PageRun { first: PageId::new(index as u64 * per_map + bit as u64), count });
             }
             if is_full && index == self.first_open_map {
                 self.first_open_map = index + 1;
@@ -595,6 +607,47 @@ mod tests {
             assert_eq!(u64::from(counted), durable.len() as u64 + maps - 1, "round {round}");
         }
         assert!(images.lock().unwrap().len() > 1, "the test never needed a second map page");
+    }
+
+    /// Against a list of all pages: the lowest stretch that is long enough, and as much of it as was asked for.
+    #[test]
+    fn reserve_up_to_takes_what_there_is() {
+        let images: Images = Arc::default();
+        images.lock().unwrap().insert(0, SpaceMap::first_image(&format(), Lsn::ZERO));
+        let per_map = usize::try_from(pages_per_map(&format())).unwrap();
+        let mut map = map_over(&images);
+        let mut random = seawall_simulation::SeededRandom::new(11);
+        let mut below = |most: usize| usize::try_from(random.below(most as u64)).unwrap();
+        let mut is_busy: Vec<bool> = (0..3 * per_map).map(|page| page % per_map == 0).collect();
+        // Nearly the whole first map page, so that some runs come to lie under the second.
+        map.reserve(u32::try_from(per_map - 1_000).unwrap()).unwrap();
+        is_busy[..per_map - 998].fill(true);
+        let (mut short_runs, mut last_end) = (0, per_map - 998);
+        for round in 0..600 {
+            let at_least = 1 + below(60);
+            let count = at_least + below(200);
+            let narrow = |count: usize| u32::try_from(count).unwrap();
+            let run = map.reserve_up_to(narrow(count), narrow(at_least)).unwrap();
+            let (first, taken) = (usize::try_from(run.first.get()).unwrap(), run.count as usize);
+            let end = first + taken;
+            assert!(at_least <= taken && taken <= count, "round {round}");
+            assert!(!is_busy[first..end].contains(&true), "{run:?} is taken, round {round}");
+            assert!(taken == count || is_busy[end], "more was free behind {run:?}, round {round}");
+            let longest = is_busy[..first].split(|busy| *busy).map(<[bool]>::len).max().unwrap();
+            assert!(longest < at_least, "{longest} pages are free before {run:?}, round {round}");
+            short_runs += u32::from(taken < count);
+            is_busy[first..end].fill(true);
+            last_end = last_end.max(end);
+            // A hole, of any length.
+            let from = 2 + below(last_end - 2);
+            for page in (from..from + below(120)).filter(|page| page % per_map > 0) {
+                if std::mem::take(&mut is_busy[page]) {
+                    map.release(PageRun { first: PageId::new(page as u64), count: 1 }).unwrap();
+                }
+            }
+        }
+        assert!(short_runs > 50, "{short_runs} runs were shorter than asked for");
+        assert!(last_end > per_map, "the test never needed a second map page");
     }
 
     #[test]

@@ -153,6 +153,9 @@ impl DiskFile for SimulatedFile {
     /// What is not synced may become durable at any time, so there is nothing to do, and no crash to be had.
     fn start_writing(&self, _offset: u64, _bytes: u64) {}
 
+    /// All that was written is at hand.
+    fn will_need(&self, _offset: u64, _bytes: u64) {}
+
     fn sync_data(&self) -> io::Result<()> {
         self.pass_time(Operation::Sync);
         let mut state = self.state.lock();

@@ -29,6 +29,13 @@ pub enum CallKind {
     Length,
     /// `DiskFile::start_writing`.
     StartWriting,
+    /// `DiskFile::will_need`.
+    WillNeed {
+        /// Where it begins.
+        offset: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
     /// `Disk::map_shared`.
     Map,
     /// `SharedMapping::write`.
@@ -234,6 +241,11 @@ impl DiskFile for ObservedFile {
     fn start_writing(&self, offset: u64, bytes: u64) {
         self.look(CallKind::StartWriting);
         self.file.start_writing(offset, bytes);
+    }
+
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.look(CallKind::WillNeed { offset, bytes });
+        self.file.will_need(offset, bytes);
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -78,6 +78,10 @@ impl DiskFile for OsFile {
         system::start_writing(&self.file, offset, bytes);
     }
 
+    fn will_need(&self, offset: u64, bytes: u64) {
+        system::will_need(&self.file, offset, bytes);
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         if sabotaged(Defect::OsFileSyncSkipped) {
             return Ok(());

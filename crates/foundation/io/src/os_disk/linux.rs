@@ -1,15 +1,17 @@
-//! The calls that Linux does better than POSIX asks for: direct I/O, write and sync in one, preallocation, holes.
+//! The calls that Linux does better than POSIX asks for: direct I/O, write and sync in one, reading ahead, preallocation,
+//! holes.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, OFlags, RenameFlags, fallocate, fcntl_getfl, fcntl_setfl, linkat, renameat_with,
-    unlinkat,
+    Advice, AtFlags, FallocateFlags, OFlags, RenameFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl,
+    linkat, renameat_with, unlinkat,
 };
 use rustix::io::{Errno, ReadWriteFlags, pwritev, pwritev2};
 
@@ -169,6 +171,14 @@ pub(super) fn start_writing(file: &File, offset: u64, bytes: u64) {
     if let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) {
         // SAFETY: the descriptor is open as long as `file` is borrowed, and the call touches no memory.
         unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+}
+
+/// `posix_fadvise`. Its errors say nothing that the read does not say as well.
+pub(super) fn will_need(file: &File, offset: u64, bytes: u64) {
+    // None would mean everything up to the end of the file.
+    if let Some(bytes) = NonZeroU64::new(bytes) {
+        fadvise(file, offset, Some(bytes), Advice::WillNeed).unwrap_or(());
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) fn preallocate(_file: &File, _offset: u64, _bytes: u64) -> io::Result
 
 pub(super) fn start_writing(_file: &File, _offset: u64, _bytes: u64) {}
 
+pub(super) fn will_need(_file: &File, _offset: u64, _bytes: u64) {}
+
 pub(super) fn punch_hole(_file: &File, _offset: u64, _bytes: u64) -> io::Result<bool> {
     Ok(false)
 }

@@ -53,6 +53,23 @@ fn durable_writes_work_in_memory_file_systems_too() {
 }
 
 #[test]
+fn what_is_asked_for_ahead_reads_as_ever() {
+    let (_directory, disk) = scratch();
+    let file = disk.open("pages", OpenMode::Create).unwrap();
+    let bytes: Vec<u8> = (0..=255).cycle().take(64 << 10).collect();
+    file.write_all_at(&bytes, 0).unwrap();
+    file.sync_data().unwrap();
+    // All, a part, nothing, behind the end, and more than the system can count with.
+    for (offset, count) in
+        [(0, 64 << 10), (4096, 8192), (0, 0), (1 << 20, 4096), (4096, u64::MAX), (u64::MAX, 1)]
+    {
+        file.will_need(offset, count);
+    }
+    assert!(read_all(&disk, "pages") == bytes);
+    assert_eq!(file.length().unwrap(), 64 << 10);
+}
+
+#[test]
 fn a_mapped_file_shows_what_was_written() {
     let (_directory, disk) = scratch();
     let file = disk.open("pending", OpenMode::Create).unwrap();

@@ -227,6 +227,16 @@ impl MergeSource for FrozenRows<'_> {
         }
     }
 
+    fn look_ahead(&self, visit: &mut dyn FnMut(&[u8]) -> bool) {
+        let Some((key, _)) = self.current else { return };
+        let mut ahead = self.part(key, self.end.clone());
+        while let Some((key, _)) = ahead.current
+            && visit(key)
+        {
+            ahead.advance();
+        }
+    }
+
     fn keep_replaced(&self) -> bool {
         self.keeper.is_some_and(KeepReplaced::is_needed)
     }

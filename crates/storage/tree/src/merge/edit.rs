@@ -21,6 +21,7 @@ use crate::chunk::{ChunkBuilder, renumbered};
 use crate::error::TreeError;
 use crate::page::{Child, InteriorView, LeafView, Page, RowKey, encode_leaf};
 use crate::published::{ROOT, ROOT_PAGE};
+use crate::read_ahead::WantedPages;
 
 /// What is done to the tree, in key order.
 pub(crate) trait Edits {
@@ -37,6 +38,16 @@ pub(crate) trait Edits {
     fn edited(&mut self, parent: PageId, index: usize) -> Option<EditedLeaves> {
         let _: (PageId, usize) = (parent, index);
         None
+    }
+
+    /// Gives the children of a level-1 page that will be edited next, the one at hand included, to `visit`, in order, until it
+    /// returns `false`; none if that is not known.
+    fn each_ahead(
+        &self,
+        _view: &InteriorView<'_>,
+        _bounds: Bounds<'_>,
+        _visit: &mut dyn FnMut(usize) -> bool,
+    ) {
     }
 
     /// Whether a leaf that comes out small may be joined with the next one, whose lower bound is `lower`.
@@ -192,6 +203,7 @@ impl Walk<'_, '_, '_> {
         let mut entries = ChildList::default();
         let mut consumed = Vec::new();
         let mut at = index;
+        self.read_ahead(view, index, bounds);
         loop {
             let (child, child_bounds) = (view.child(at), bounds_of(view, at, bounds));
             if self.edits.removes(0, child_bounds) {
@@ -218,6 +230,22 @@ impl Walk<'_, '_, '_> {
         let unused = rows.finish(self.chunk, &mut entries)?;
         self.free_consumed(&consumed, home, unused != Home::Fresh);
         Ok(EditedLeaves { end: at, entries })
+    }
+
+    /// If leaf `index` is not cached, asks for it and for those that will be edited after it.
+    fn read_ahead(&mut self, view: &InteriorView<'_>, index: usize, bounds: Bounds<'_>) {
+        let pages = &self.chunk.tree.pages;
+        if self.chunk.ahead.covers(view.id(), index) || pages.cache().holds(view.child(index).page) {
+            return;
+        }
+        let mut wanted = WantedPages::for_merge(pages);
+        let mut last = index;
+        self.edits.each_ahead(view, bounds, &mut |next| {
+            last = last.max(next);
+            wanted.add(pages, view.child(next).page)
+        });
+        wanted.ask(pages);
+        self.chunk.ahead.note(view.id(), last);
     }
 
     /// As `edit_leaves`, one level up or more.

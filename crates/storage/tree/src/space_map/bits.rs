@@ -43,6 +43,12 @@ pub(super) fn clear_run(words: &[u64], from: usize, count: usize) -> Option<usiz
     None
 }
 
+/// How many bits are clear from `start` on, up to `most`.
+pub(super) fn clear_count(words: &[u64], start: usize, most: usize) -> usize {
+    let end = first_set(words, start).unwrap_or(words.len() * 64);
+    (end - start).min(most)
+}
+
 /// Sets `count` bits from `start` on.
 pub(super) fn set(words: &mut [u64], start: usize, count: usize) {
     for_masks(start, count, |index, mask| words[index] |= mask);
@@ -83,5 +89,7 @@ mod tests {
         clear(&mut words, 250, 6);
         assert_eq!(clear_run(&words, 130, 6), Some(250));
         assert_eq!(clear_run(&words, 130, 7), None);
+        assert_eq!([clear_count(&words, 65, 100), clear_count(&words, 65, 9)], [65, 9]);
+        assert_eq!([clear_count(&words, 250, 100), clear_count(&words, 0, 1)], [6, 0]);
     }
 }

@@ -99,6 +99,10 @@ impl MergeSource for Source {
         self.next += 1;
     }
 
+    fn look_ahead(&self, visit: &mut dyn FnMut(&[u8]) -> bool) {
+        let _stopped_at = self.changes[self.next..].iter().find(|(key, _)| !visit(key));
+    }
+
     fn keep_replaced(&self) -> bool {
         self.keep
     }

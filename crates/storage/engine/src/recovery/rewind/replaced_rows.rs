@@ -59,6 +59,10 @@ impl MergeSource for Changes {
     fn advance(&mut self) {
         self.rows.pop_front();
     }
+
+    fn look_ahead(&self, visit: &mut dyn FnMut(&[u8]) -> bool) {
+        let _stopped_at = self.rows.iter().find(|(key, _)| !visit(key));
+    }
 }
 
 impl ReplacedRows {

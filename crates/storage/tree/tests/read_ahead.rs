@@ -1,0 +1,222 @@
+//! Leaves are asked for before they are read: which ones, how many at a time, and none that is cached.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use common::{Changes, Model, STAMP, Source, apply_to, assert_holds, merge, options, superblock};
+use seawall_simulation::{CallKind, ObservedDisk, SeededRandom, SimulatedDisk, Verdict};
+use seawall_tree::page::PAGE_FILE_PATH;
+use seawall_tree::{Direction, LeafCursor, MergeSource, ScanAhead, Tree, TreeAccess, TreeError, TreeOptions};
+
+const PAGE_BYTES: usize = 4096;
+const ROWS: u64 = 20_000;
+
+/// What a tree has asked for: page numbers, request by request.
+type Asked = Arc<Mutex<Vec<Vec<u64>>>>;
+
+fn key(number: u64) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
+/// A tree of some 700 leaves, written by merges in random order.
+fn sample() -> (SimulatedDisk, Model) {
+    let disk = SimulatedDisk::new(1);
+    let tree = Tree::create(&disk, &superblock(4096), options()).unwrap();
+    let mut random = SeededRandom::new(2);
+    let mut model = Model::new();
+    while model.len() < usize::try_from(ROWS).unwrap() {
+        let changes: Changes = (0..2_000).map(|_| (key(random.below(1 << 40)), Some(vec![7; 90]))).collect();
+        merge(&tree, &changes, 1 << 20).unwrap();
+        apply_to(&mut model, &changes);
+    }
+    (disk, model)
+}
+
+/// Opens the tree with nothing in its cache.
+fn open(disk: &SimulatedDisk, cache_bytes: usize, threads: usize) -> (Tree, Asked) {
+    let asked = Asked::default();
+    let log = Arc::clone(&asked);
+    let disk = ObservedDisk::new(disk.clone(), move |call| {
+        if let CallKind::WillNeed { offset, bytes } = call.kind {
+            assert_eq!(call.path, PAGE_FILE_PATH);
+            let page_bytes = PAGE_BYTES as u64;
+            assert!(offset.is_multiple_of(page_bytes) && bytes.is_multiple_of(page_bytes) && bytes > 0);
+            let first = offset / page_bytes;
+            log.lock().unwrap().push((first..first + bytes / page_bytes).collect());
+        }
+        Verdict::Make
+    });
+    let options = TreeOptions { cache_bytes, threads, ..options() };
+    (Tree::open(&disk, TreeAccess::Write, options).unwrap().tree, asked)
+}
+
+fn take(asked: &Asked) -> Vec<u64> {
+    std::mem::take(&mut *asked.lock().unwrap()).concat()
+}
+
+fn leaves(disk: &SimulatedDisk) -> BTreeSet<u64> {
+    let (tree, _) = open(disk, 0, 1);
+    let mut leaves = BTreeSet::new();
+    let mut position = tree.leaf_for(&[], Direction::Forward).unwrap();
+    loop {
+        leaves.insert(position.page().view().id().get());
+        if !tree.move_on(&mut position, Direction::Forward).unwrap() {
+            return leaves;
+        }
+    }
+}
+
+/// The leaves where changes belong.
+fn leaves_of(disk: &SimulatedDisk, changes: &Changes) -> BTreeSet<u64> {
+    let (tree, _) = open(disk, 0, 1);
+    let leaf = |key: &Vec<u8>| tree.leaf_for(key, Direction::Forward).unwrap().page().view().id().get();
+    changes.keys().map(leaf).collect()
+}
+
+fn sparse_changes(model: &Model, seed: u64) -> Changes {
+    let mut random = SeededRandom::new(seed);
+    let chosen = model.keys().filter(|_| random.chance(1, 120));
+    chosen.map(|key| (key.clone(), Some(vec![9; 90]))).collect()
+}
+
+#[test]
+fn a_merge_asks_for_the_leaves_of_its_changes_and_for_no_others() {
+    let (disk, model) = sample();
+    for threads in [1, 3] {
+        let disk = disk.copy();
+        let mut model = model.clone();
+        let changes = sparse_changes(&model, 3);
+        let expected = leaves_of(&disk, &changes);
+        let (tree, asked) = open(&disk, 64 << 10, threads);
+        // One chunk, so that no thread starts anew.
+        merge(&tree, &changes, 1 << 20).unwrap();
+        let pages = take(&asked);
+        let distinct: BTreeSet<u64> = pages.iter().copied().collect();
+        assert_eq!(distinct, expected, "{threads} threads");
+        assert!(
+            pages.len() < expected.len() * 5 / 4,
+            "{} requests for {} leaves",
+            pages.len(),
+            expected.len()
+        );
+        apply_to(&mut model, &changes);
+        assert_holds(&tree, &model, "after reading ahead");
+    }
+}
+
+#[test]
+fn a_merge_asks_for_nothing_that_is_cached() {
+    let (disk, model) = sample();
+    let (tree, asked) = open(&disk, 64 << 20, 1);
+    common::rows(&tree);
+    take(&asked);
+    merge(&tree, &sparse_changes(&model, 3), 1 << 20).unwrap();
+    assert!(take(&asked).is_empty());
+}
+
+/// A source that does not know what comes.
+struct Blind(Source);
+
+impl MergeSource for Blind {
+    fn peek(&self) -> Option<(&[u8], seawall_tree::Change<'_>)> {
+        self.0.peek()
+    }
+
+    fn advance(&mut self) {
+        self.0.advance();
+    }
+}
+
+#[test]
+fn a_source_need_not_know_what_comes() -> Result<(), TreeError> {
+    let (disk, mut model) = sample();
+    let (tree, asked) = open(&disk, 64 << 10, 1);
+    let changes = sparse_changes(&model, 5);
+    let mut source = Blind(Source::new(&changes));
+    while source.peek().is_some() {
+        let plan = tree.merge_chunk(&mut source, 1 << 20, STAMP)?;
+        tree.apply_chunk(plan, None)?;
+    }
+    assert!(take(&asked).is_empty());
+    apply_to(&mut model, &changes);
+    assert_holds(&tree, &model, "without reading ahead");
+    Ok(())
+}
+
+/// What a scan of `count` leaves asks for, step by step.
+fn scan(tree: &Tree, asked: &Asked, direction: Direction, count: usize) -> Vec<Vec<u64>> {
+    let start: &[u8] = if direction == Direction::Forward { &[] } else { &[0xFF; 9] };
+    take(asked);
+    let mut position = tree.leaf_for(start, direction).unwrap();
+    let mut steps = vec![take(asked)];
+    while steps.len() < count && tree.move_on(&mut position, direction).unwrap() {
+        steps.push(take(asked));
+    }
+    steps
+}
+
+#[test]
+fn a_scan_asks_for_more_the_longer_it_goes_on() {
+    let (disk, _) = sample();
+    let leaves = leaves(&disk);
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let (tree, asked) = open(&disk, 64 << 10, 1);
+        let steps = scan(&tree, &asked, direction, usize::MAX);
+        assert_eq!(steps.len(), leaves.len());
+        assert!(steps[0].is_empty(), "one leaf is no scan");
+        assert_eq!(steps[1].len(), 4);
+        let all = steps.concat();
+        let distinct: BTreeSet<u64> = all.iter().copied().collect();
+        assert_eq!(all.len(), distinct.len(), "no leaf is asked for twice");
+        assert!(distinct.is_subset(&leaves));
+        assert!(distinct.len() > leaves.len() * 9 / 10, "{} of {}", distinct.len(), leaves.len());
+        // Never more than 256 KiB of leaves are ahead.
+        let mut ahead = 0;
+        for step in &steps {
+            ahead = (ahead + step.len()).saturating_sub(1);
+            assert!(ahead <= 64, "{ahead} leaves are ahead");
+        }
+        // Each leaf is asked for before it is read: so far ahead that it has time to come.
+        assert!(steps.iter().any(|step| step.len() >= 32));
+    }
+}
+
+#[test]
+fn a_scan_asks_for_nothing_that_is_cached() {
+    let (disk, _) = sample();
+    let (tree, asked) = open(&disk, 64 << 20, 1);
+    common::rows(&tree);
+    for direction in [Direction::Forward, Direction::Reverse] {
+        assert!(scan(&tree, &asked, direction, usize::MAX).concat().is_empty());
+    }
+}
+
+#[test]
+fn who_turns_round_or_jumps_starts_anew() {
+    let (disk, model) = sample();
+    let (tree, asked) = open(&disk, 64 << 10, 1);
+    // Point reads that are far from one another.
+    let mut position = tree.leaf_for(&[], Direction::Forward).unwrap();
+    for key in model.keys().step_by(500) {
+        tree.move_to(&mut position, key, Direction::Forward).unwrap();
+    }
+    assert!(take(&asked).is_empty());
+    // Every second leaf is that of a cursor that comes back.
+    let pages = tree.pages();
+    let mut ahead = ScanAhead::default();
+    for (index, key) in model.keys().step_by(200).enumerate() {
+        let direction = if index % 2 == 0 { Direction::Forward } else { Direction::Reverse };
+        pages.next_leaf_for(key, direction, &mut ahead).unwrap();
+    }
+    assert!(take(&asked).is_empty());
+    // A cursor goes leaf by leaf.
+    let mut cursor = LeafCursor::seek(pages, &[]).unwrap();
+    for _ in 0..1_000 {
+        cursor.advance(pages).unwrap();
+    }
+    assert!(!take(&asked).is_empty());
+}
