@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use seawall_io::{Clock, SystemClock};
@@ -124,32 +124,35 @@ fn cutting_network(upstream: u16, bytes_of: Vec<usize>) -> (u16, Arc<AtomicU64>)
 
 /// As `cutting_network`; `change` may change what the client says.
 fn network(upstream: u16, bytes_of: Vec<usize>, change: fn(&mut [u8])) -> (u16, Arc<AtomicU64>) {
-    let cuts = Arc::new(Cuts { limits: Mutex::new(bytes_of.into_iter()), count: Arc::default() });
-    (cut_by(upstream, &cuts, change), Arc::clone(&cuts.count))
+    let cuts = Arc::new(Cuts::new(upstream, bytes_of));
+    (cut_by(&cuts, change), Arc::clone(&cuts.count))
 }
 
-/// Where connections are cut.
-#[derive(Default)]
+/// Where connections lead, and where they are cut.
 struct Cuts {
+    upstream: AtomicU16,
     /// After so many bytes each of the next ones ends.
     limits: Mutex<std::vec::IntoIter<usize>>,
     /// How many have ended so.
     count: Arc<AtomicU64>,
 }
 
-fn cutting_network_later(upstream: u16) -> (u16, Arc<Cuts>) {
-    let cuts = Arc::new(Cuts::default());
-    (cut_by(upstream, &cuts, |_| {}), cuts)
+impl Cuts {
+    fn new(upstream: u16, bytes_of: Vec<usize>) -> Cuts {
+        let limits = Mutex::new(bytes_of.into_iter());
+        Cuts { upstream: AtomicU16::new(upstream), limits, count: Arc::default() }
+    }
 }
 
 /// Passes connections on, of those that are taken while there is an upstream.
-fn cut_by(upstream: u16, cuts: &Arc<Cuts>, change: fn(&mut [u8])) -> u16 {
+fn cut_by(cuts: &Arc<Cuts>, change: fn(&mut [u8])) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let cuts = Arc::clone(cuts);
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let client = client.unwrap();
+            let upstream = cuts.upstream.load(Ordering::SeqCst);
             let Ok(server) = TcpStream::connect(("127.0.0.1", upstream)) else { continue };
             let limit = cuts.limits.lock().unwrap().next();
             let cut = Arc::clone(&cuts.count);
@@ -309,10 +312,10 @@ fn a_rewind_after_a_handover_is_completed_without_follow() {
     let second = follow(&place, "second", &old);
     let third = follow(&place, "third", &old);
     let ports = (second.port, third.port);
-    let (proxy, cut) = cutting_network_later(third.port);
-    let hosts = format!("host=localhost,127.0.0.1 port={},{proxy}", second.port);
-    let settings =
-        format!("{hosts} target_session_attrs=any user=postgres slot=db application_name=db sslmode=disable");
+    // An address that moves from the one to the other.
+    let cut = Arc::new(Cuts::new(second.port, Vec::new()));
+    let address = format!("host=127.0.0.1 port={}", cut_by(&cut, |_| {}));
+    let settings = format!("{address} user=postgres slot=db application_name=db sslmode=disable");
     wait_for(&second, &old, WRITTEN);
     wait_for(&third, &old, WRITTEN);
     third.kill();
@@ -339,6 +342,7 @@ fn a_rewind_after_a_handover_is_completed_without_follow() {
     assert!(promoted.status.success(), "{promoted:?}");
     run(&third, "insert into t values (-1, 'new')");
 
+    cut.upstream.store(third.port, Ordering::SeqCst);
     // The answer that names the fork; the beginning of the rows; two more attempts.
     *cut.limits.lock().unwrap() = vec![usize::MAX, bytes_before_rows(&third) + 80_000, 1, 1].into_iter();
     let mut started = place.start(&[]);
