@@ -12,6 +12,7 @@
 use std::fmt;
 use std::io;
 use std::io::IoSlice;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::aligned::AlignedBuffer;
@@ -42,10 +43,11 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// fails, does nothing: what could not be written is told by `sync_data`.
     fn start_writing(&self, offset: u64, bytes: u64);
 
-    /// Lets the operating system begin to read `offset..offset + bytes` into its cache, so that a `read_exact_at` of these
-    /// bytes that follows waits for less. Changes nothing that the file holds. Where the system has no such call, or it
-    /// fails, does nothing: what cannot be read is told by `read_exact_at`. Bytes behind the end of the file are skipped.
-    fn will_need(&self, offset: u64, bytes: u64);
+    /// Lets the operating system begin to read `ranges` of bytes into its cache, so that a `read_exact_at` of them that follows
+    /// waits for less. Changes nothing that the file holds. Where the system has no such call, it fails, or the system seems to
+    /// have all of many ranges at hand, does nothing: what cannot be read is told by `read_exact_at`. Bytes behind the end of
+    /// the file are skipped.
+    fn will_need(&self, ranges: &[Range<u64>]);
 
     /// Makes earlier writes durable. On an error, what is on disk is unknown: never try again as if nothing happened.
     fn sync_data(&self) -> io::Result<()>;

@@ -2,7 +2,7 @@
 //! operating system's cache dropped by the caller before each step.
 //!
 //! ```sh
-//! cold_leaves DIR load 600000 && sync && echo 3 > /proc/sys/vm/drop_caches
+//! cold_leaves DIR load 600000 40 && sync && echo 3 > /proc/sys/vm/drop_caches   # rows, merges
 //! cold_leaves DIR merge 30000 ahead 1       # or blind; threads
 //! cold_leaves DIR scan ahead                # or blind
 //! ```
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [directory, step @ ..] = &words[..] else { return Err("which directory?".into()) };
     let disk = OsDisk::new(*directory);
     match step {
-        ["load", rows] => load(&disk, rows.parse()?),
+        ["load", rows, merges] => load(&disk, rows.parse()?, merges.parse()?),
         ["merge", rows, how, threads] => {
             let rows: u64 = rows.parse()?;
             let tree = open(&disk, threads.parse()?)?;
@@ -40,16 +40,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             let is_ahead = *how == "ahead";
             report("scan", &open(&disk, 1)?, |tree| scan(tree, is_ahead))
         }
-        _ => Err("load ROWS, merge ROWS ahead|blind THREADS, or scan ahead|blind".into()),
+        _ => Err("load ROWS MERGES, merge ROWS ahead|blind THREADS, or scan ahead|blind".into()),
     }
 }
 
-fn load(disk: &OsDisk, rows: u64) -> Result<(), Box<dyn Error>> {
+fn load(disk: &OsDisk, rows: u64, merges: u64) -> Result<(), Box<dyn Error>> {
     disk.create_directory("")?;
     let tree = Tree::create(disk, &superblock(), TreeOptions { threads: 2, ..TreeOptions::default() })?;
-    // In random order, a quarter at a time: leaves split again and again, and neighbours lie apart.
-    for start in (0..rows).step_by(usize::try_from(rows.div_ceil(4))?) {
-        let keys = (start..rows.min(start + rows.div_ceil(4))).map(spread).collect();
+    // In random order, a part at a time: leaves split again and again. The more parts, the farther apart lie neighbours.
+    for start in (0..rows).step_by(usize::try_from(rows.div_ceil(merges))?) {
+        let keys = (start..rows.min(start + rows.div_ceil(merges))).map(spread).collect();
         merge(&tree, Changes::new(keys, true))?;
     }
     tree.store_superblock(&superblock())?;

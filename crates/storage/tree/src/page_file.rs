@@ -11,6 +11,7 @@
 //!   above sees a difference.
 
 use std::io::{ErrorKind, IoSlice};
+use std::ops::Range;
 use std::sync::Arc;
 
 use seawall_codec::bytes::u32_at;
@@ -333,12 +334,17 @@ impl PageFile {
         self.file.start_writing(offset, self.format.offset_of(end) - offset);
     }
 
-    /// Lets the operating system begin to read `count` pages, which somebody will read soon. Where there are none it does
-    /// nothing: they are named by a page that nobody has followed yet.
-    pub(crate) fn will_need(&self, first: PageId, count: u64) {
-        let offset = self.format.offset_of(first);
-        if offset < self.length.load(Ordering::Acquire) {
-            self.file.will_need(offset, count * self.format.page_bytes() as u64);
+    /// Lets the operating system begin to read stretches of pages, which somebody will read soon: first pages, and how many. Of those
+    /// that are not there nothing is asked: they are named by a page that nobody has followed yet.
+    pub(crate) fn will_need(&self, stretches: impl Iterator<Item = (PageId, u64)>) {
+        let length = self.length.load(Ordering::Acquire);
+        let bytes = stretches.map(|(first, count)| {
+            let offset = self.format.offset_of(first);
+            offset..offset.saturating_add(count * self.format.page_bytes() as u64)
+        });
+        let ranges: Vec<Range<u64>> = bytes.filter(|range| range.start < length).collect();
+        if !ranges.is_empty() {
+            self.file.will_need(&ranges);
         }
     }
 

@@ -7,6 +7,9 @@
 //!
 //!   scan:   leaf, leaf: both not cached --> 4 more are asked for --> 8 --> 16 --> 32
 //! ```
+//! A scan does not ask for leaves that lie close behind one another in the file: the operating system reads those ahead by itself,
+//! and better, as it needs no call for them.
+//!
 //! Which leaves come is known without a leaf being read: a merge compares its changes with the separators of the parent, and a
 //! scan takes the children that follow.
 //!
@@ -28,6 +31,8 @@ const MERGE_BYTES: usize = 2 << 20;
 const SCAN_BYTES: usize = 256 << 10;
 /// Leaves that a scan asks for first: short ones end soon.
 const SCAN_LEAVES_FIRST: usize = 4;
+/// What the operating system reads ahead by itself, about.
+const NEAR_BYTES: u64 = 128 << 10;
 /// Leaves in a row that a scan has to miss.
 const SCAN_MISSES: u32 = 2;
 
@@ -39,7 +44,7 @@ pub(crate) struct WantedPages {
 }
 
 impl WantedPages {
-    fn new(pages_max: usize) -> WantedPages {
+    pub(crate) fn new(pages_max: usize) -> WantedPages {
         WantedPages { pages: Vec::new(), pages_max }
     }
 
@@ -60,9 +65,7 @@ impl WantedPages {
     pub(crate) fn ask(mut self, pages: &PublishedPages) {
         self.pages.sort_unstable();
         let is_next = |left: &PageId, right: &PageId| left.get() + 1 == right.get();
-        for run in self.pages.chunk_by(is_next) {
-            pages.file().will_need(run[0], run.len() as u64);
-        }
+        pages.file().will_need(self.pages.chunk_by(is_next).map(|run| (run[0], run.len() as u64)));
     }
 }
 
@@ -143,12 +146,16 @@ impl PublishedPages {
             Direction::Reverse => index,
         };
         let end = following.min(ahead.window);
+        let page_at = |step: usize| {
+            let index = if direction == Direction::Forward { index + step } else { index - step };
+            view.child(index).page
+        };
         for step in ahead.asked + 1..=end {
-            let next = match direction {
-                Direction::Forward => index + step,
-                Direction::Reverse => index - step,
-            };
-            wanted.add(self, view.child(next).page);
+            let (before, page) = (page_at(step - 1), page_at(step));
+            let bytes = page.get().abs_diff(before.get()).saturating_mul(self.format().page_bytes() as u64);
+            if bytes > NEAR_BYTES {
+                wanted.add(self, page);
+            }
         }
         Some(ahead.asked.max(end))
     }

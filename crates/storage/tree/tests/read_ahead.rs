@@ -168,12 +168,13 @@ fn a_scan_asks_for_more_the_longer_it_goes_on() {
         let steps = scan(&tree, &asked, direction, usize::MAX);
         assert_eq!(steps.len(), leaves.len());
         assert!(steps[0].is_empty(), "one leaf is no scan");
-        assert_eq!(steps[1].len(), 4);
+        assert!((1..=4).contains(&steps[1].len()), "{:?}", steps[1]);
         let all = steps.concat();
         let distinct: BTreeSet<u64> = all.iter().copied().collect();
         assert_eq!(all.len(), distinct.len(), "no leaf is asked for twice");
         assert!(distinct.is_subset(&leaves));
-        assert!(distinct.len() > leaves.len() * 9 / 10, "{} of {}", distinct.len(), leaves.len());
+        // Those that lie near the one before are left to the operating system.
+        assert!(distinct.len() > leaves.len() * 7 / 10, "{} of {}", distinct.len(), leaves.len());
         // Never more than 256 KiB of leaves are ahead.
         let mut ahead = 0;
         for step in &steps {
@@ -181,7 +182,7 @@ fn a_scan_asks_for_more_the_longer_it_goes_on() {
             assert!(ahead <= 64, "{ahead} leaves are ahead");
         }
         // Each leaf is asked for before it is read: so far ahead that it has time to come.
-        assert!(steps.iter().any(|step| step.len() >= 32));
+        assert!(steps.iter().any(|step| step.len() >= 24));
     }
 }
 

@@ -154,7 +154,7 @@ impl DiskFile for SimulatedFile {
     fn start_writing(&self, _offset: u64, _bytes: u64) {}
 
     /// All that was written is at hand.
-    fn will_need(&self, _offset: u64, _bytes: u64) {}
+    fn will_need(&self, _ranges: &[Range<u64>]) {}
 
     fn sync_data(&self) -> io::Result<()> {
         self.pass_time(Operation::Sync);

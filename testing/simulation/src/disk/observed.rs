@@ -29,7 +29,7 @@ pub enum CallKind {
     Length,
     /// `DiskFile::start_writing`.
     StartWriting,
-    /// `DiskFile::will_need`.
+    /// A range of `DiskFile::will_need`.
     WillNeed {
         /// Where it begins.
         offset: u64,
@@ -243,9 +243,11 @@ impl DiskFile for ObservedFile {
         self.file.start_writing(offset, bytes);
     }
 
-    fn will_need(&self, offset: u64, bytes: u64) {
-        self.look(CallKind::WillNeed { offset, bytes });
-        self.file.will_need(offset, bytes);
+    fn will_need(&self, ranges: &[Range<u64>]) {
+        for range in ranges {
+            self.look(CallKind::WillNeed { offset: range.start, bytes: range.end - range.start });
+        }
+        self.file.will_need(ranges);
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -78,8 +78,8 @@ impl DiskFile for OsFile {
         system::start_writing(&self.file, offset, bytes);
     }
 
-    fn will_need(&self, offset: u64, bytes: u64) {
-        system::will_need(&self.file, offset, bytes);
+    fn will_need(&self, ranges: &[Range<u64>]) {
+        system::will_need(&self.file, ranges);
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -2,8 +2,9 @@
 //! holes.
 
 use std::fs::File;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -13,11 +14,14 @@ use rustix::fs::{
     Advice, AtFlags, FallocateFlags, OFlags, RenameFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl,
     linkat, renameat_with, unlinkat,
 };
-use rustix::io::{Errno, ReadWriteFlags, pwritev, pwritev2};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev, pwritev2};
 
 use super::open_with;
 use super::place::Place;
 use crate::sabotage::{Defect, sabotaged};
+
+/// How many of many ranges are looked at before they are asked for.
+const SAMPLED_RANGES: usize = 4;
 
 /// The kernel takes no more slices in one call (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
@@ -174,12 +178,27 @@ pub(super) fn start_writing(file: &File, offset: u64, bytes: u64) {
     }
 }
 
-/// `posix_fadvise`. Its errors say nothing that the read does not say as well.
-pub(super) fn will_need(file: &File, offset: u64, bytes: u64) {
-    // None would mean everything up to the end of the file.
-    if let Some(bytes) = NonZeroU64::new(bytes) {
-        fadvise(file, offset, Some(bytes), Advice::WillNeed).unwrap_or(());
+/// `posix_fadvise`. Its errors say nothing that the read does not say as well. Asked for what is cached, it costs a good part of
+/// what reading it does: so of many ranges a few are looked at first.
+pub(super) fn will_need(file: &File, ranges: &[Range<u64>]) {
+    let step = ranges.len().div_ceil(SAMPLED_RANGES).max(1);
+    let are_many = ranges.len() > 2 * SAMPLED_RANGES;
+    if are_many && ranges.iter().step_by(step).all(|range| is_cached(file, range.start)) {
+        return;
     }
+    for range in ranges {
+        // None would mean everything up to the end of the file.
+        if let Some(bytes) = NonZeroU64::new(range.end.saturating_sub(range.start)) {
+            fadvise(file, range.start, Some(bytes), Advice::WillNeed).unwrap_or(());
+        }
+    }
+}
+
+/// Whether a byte can be read without waiting. No, if the file system cannot tell.
+fn is_cached(file: &File, offset: u64) -> bool {
+    let mut byte = [0];
+    preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT)
+        .is_ok_and(|bytes| bytes == 1)
 }
 
 pub(super) fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<bool> {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ pub(super) fn preallocate(_file: &File, _offset: u64, _bytes: u64) -> io::Result
 
 pub(super) fn start_writing(_file: &File, _offset: u64, _bytes: u64) {}
 
-pub(super) fn will_need(_file: &File, _offset: u64, _bytes: u64) {}
+pub(super) fn will_need(_file: &File, _ranges: &[Range<u64>]) {}
 
 pub(super) fn punch_hole(_file: &File, _offset: u64, _bytes: u64) -> io::Result<bool> {
     Ok(false)

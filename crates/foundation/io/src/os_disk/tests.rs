@@ -60,11 +60,17 @@ fn what_is_asked_for_ahead_reads_as_ever() {
     file.write_all_at(&bytes, 0).unwrap();
     file.sync_data().unwrap();
     // All, a part, nothing, behind the end, and more than the system can count with.
-    for (offset, count) in
-        [(0, 64 << 10), (4096, 8192), (0, 0), (1 << 20, 4096), (4096, u64::MAX), (u64::MAX, 1)]
-    {
-        file.will_need(offset, count);
-    }
+    let ranges =
+        [0..64 << 10, 4096..12_288, 0..0, 1 << 20..(1 << 20) + 4096, 4096..u64::MAX, u64::MAX - 1..u64::MAX];
+    ranges.iter().for_each(|range| file.will_need(std::slice::from_ref(range)));
+    file.will_need(&ranges);
+    file.will_need(&[]);
+    // So many that some are looked at first.
+    let pages =
+        |first: u64| (first..first + 12).map(|page| page * 4096..(page + 1) * 4096).collect::<Vec<_>>();
+    file.will_need(&pages(0));
+    file.will_need(&pages(8));
+    file.will_need(&pages(1 << 40));
     assert!(read_all(&disk, "pages") == bytes);
     assert_eq!(file.length().unwrap(), 64 << 10);
 }
