@@ -1,10 +1,9 @@
-//! What reading ahead is worth where no leaf is cached: merges and scans over a tree whose leaves lie in no order, with the
+//! What reading ahead is worth where no leaf is cached: merges into a tree whose leaves lie in no order, with the
 //! operating system's cache dropped by the caller before each step.
 //!
 //! ```sh
 //! cold_leaves DIR load 600000 40 && sync && echo 3 > /proc/sys/vm/drop_caches   # rows, merges
 //! cold_leaves DIR merge 30000 ahead 1       # or blind; threads
-//! cold_leaves DIR scan ahead                # or blind
 //! ```
 #![expect(clippy::print_stdout, reason = "it is what a measurement is for")]
 
@@ -12,8 +11,8 @@ use std::error::Error;
 
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use seawall_tree::{
-    Change, Direction, DivisibleSource, Encryption, MergeSource, PageProtection, Superblock, Tree,
-    TreeAccess, TreeMarks, TreeOptions,
+    Change, DivisibleSource, Encryption, MergeSource, PageProtection, Superblock, Tree, TreeAccess,
+    TreeMarks, TreeOptions,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
@@ -36,11 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let changes = Changes::new(keys, *how == "ahead");
             report("merge", &tree, |tree| merge(tree, changes))
         }
-        ["scan", how] => {
-            let is_ahead = *how == "ahead";
-            report("scan", &open(&disk, 1)?, |tree| scan(tree, is_ahead))
-        }
-        _ => Err("load ROWS MERGES, merge ROWS ahead|blind THREADS, or scan ahead|blind".into()),
+        _ => Err("load ROWS MERGES, or merge ROWS ahead|blind THREADS".into()),
     }
 }
 
@@ -86,19 +81,6 @@ fn merge(tree: &Tree, changes: Changes) -> Result<f64, Box<dyn Error>> {
         tree.apply_chunk(plan, None)?;
     }
     Ok(seconds)
-}
-
-fn scan(tree: &Tree, is_ahead: bool) -> Result<f64, Box<dyn Error>> {
-    let started = SystemClock.monotonic();
-    let mut position = tree.leaf_for(&[], Direction::Forward)?;
-    while let Some(upper) = position.upper() {
-        if is_ahead {
-            tree.move_on(&mut position, Direction::Forward)?;
-        } else {
-            position = tree.leaf_for(upper, Direction::Forward)?;
-        }
-    }
-    Ok((SystemClock.monotonic() - started).as_secs_f64())
 }
 
 /// Rows that are put, ascending.

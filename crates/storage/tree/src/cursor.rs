@@ -13,7 +13,6 @@ use seawall_types::{Lsn, PageId};
 use crate::error::TreeError;
 use crate::page::{InteriorView, LeafView, Page, Row, RowKey};
 use crate::published::{HeldPage, PublishedPages};
-use crate::read_ahead::ScanAhead;
 
 /// Which way a scan goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +21,6 @@ pub enum Direction {
     Forward,
     /// To smaller keys.
     Reverse,
-}
-
-impl Direction {
-    /// The child of a page that a descent to `key` goes on to.
-    pub(crate) fn child_for(self, view: &InteriorView<'_>, key: &[u8]) -> usize {
-        match self {
-            Direction::Forward => view.child_for(key),
-            Direction::Reverse => view.child_below(key),
-        }
-    }
 }
 
 /// One end of a leaf's range. Keeps its buffer from leaf to leaf.
@@ -62,16 +51,6 @@ struct Fences {
     parent: Option<ParentPage>,
 }
 
-impl Fences {
-    /// The one in a direction.
-    fn towards(&self, direction: Direction) -> Option<&[u8]> {
-        match direction {
-            Direction::Forward => self.upper.get(),
-            Direction::Reverse => self.lower.get(),
-        }
-    }
-}
-
 /// The interior page above a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParentPage {
@@ -90,8 +69,6 @@ pub struct LeafPosition {
     /// Buffers for the next leaf's fences, and for the key that leads to it.
     next_fences: Fences,
     next_key: Vec<u8>,
-    /// For those who go on from here.
-    ahead: ScanAhead,
 }
 
 impl LeafPosition {
@@ -134,26 +111,9 @@ impl PublishedPages {
     /// # Errors
     /// If a page on the way cannot be read or is damaged.
     pub fn leaf_for(&self, key: &[u8], direction: Direction) -> Result<LeafPosition, TreeError> {
-        let mut ahead = ScanAhead::default();
-        let position = self.next_leaf_for(key, direction, &mut ahead)?;
-        Ok(LeafPosition { ahead, ..position })
-    }
-
-    /// As `leaf_for`, for somebody who goes from leaf to leaf without a position of their own: as `move_on` does, it reads
-    /// leaves ahead that are not cached. `ahead` is theirs for as long as they go on in this direction.
-    ///
-    /// # Errors
-    /// If a page on the way cannot be read or is damaged.
-    pub fn next_leaf_for(
-        &self,
-        key: &[u8],
-        direction: Direction,
-        ahead: &mut ScanAhead,
-    ) -> Result<LeafPosition, TreeError> {
         let mut fences = Fences::default();
-        let (page, version) = self.locate_ahead(key, direction, &mut fences, ahead)?;
-        let (next_fences, next_key) = (Fences::default(), Vec::new());
-        Ok(LeafPosition { page, version, fences, next_fences, next_key, ahead: ScanAhead::default() })
+        let (page, version) = self.locate(key, direction, &mut fences)?;
+        Ok(LeafPosition { page, version, fences, next_fences: Fences::default(), next_key: Vec::new() })
     }
 
     /// As `leaf_for`; moves `position` there, reusing its buffers. On an error it stays where it is.
@@ -166,11 +126,7 @@ impl PublishedPages {
         key: &[u8],
         direction: Direction,
     ) -> Result<(), TreeError> {
-        if position.fences.towards(direction) != Some(key) {
-            position.ahead = ScanAhead::default();
-        }
-        let (page, version) =
-            self.locate_ahead(key, direction, &mut position.next_fences, &mut position.ahead)?;
+        let (page, version) = self.locate(key, direction, &mut position.next_fences)?;
         std::mem::swap(&mut position.fences, &mut position.next_fences);
         position.page = page;
         position.version = version;
@@ -182,7 +138,11 @@ impl PublishedPages {
     /// # Errors
     /// If a page on the way cannot be read or is damaged.
     pub fn move_on(&self, position: &mut LeafPosition, direction: Direction) -> Result<bool, TreeError> {
-        let Some(fence) = position.fences.towards(direction) else { return Ok(false) };
+        let fence = match direction {
+            Direction::Forward => position.fences.upper.get(),
+            Direction::Reverse => position.fences.lower.get(),
+        };
+        let Some(fence) = fence else { return Ok(false) };
         let mut key = std::mem::take(&mut position.next_key);
         key.clear();
         key.extend_from_slice(fence);
@@ -191,28 +151,13 @@ impl PublishedPages {
         moved.map(|()| true)
     }
 
-    /// As `locate`, and asks for the leaves that come next if it is time for that.
-    fn locate_ahead(
-        &self,
-        key: &[u8],
-        direction: Direction,
-        fences: &mut Fences,
-        ahead: &mut ScanAhead,
-    ) -> Result<(Page, u64), TreeError> {
-        let (page, version, was_cached) = self.locate(key, direction, fences)?;
-        if ahead.advance(direction, was_cached) {
-            self.ask_ahead(key, direction, ahead);
-        }
-        Ok((page, version))
-    }
-
-    /// The leaf for `key`, the version in which it is, and whether it was cached; writes its fences.
+    /// The leaf for `key` and the version in which it is; writes its fences.
     fn locate(
         &self,
         key: &[u8],
         direction: Direction,
         fences: &mut Fences,
-    ) -> Result<(Page, u64, bool), TreeError> {
+    ) -> Result<(Page, u64), TreeError> {
         loop {
             let guard = epoch::pin();
             let version = self.version();
@@ -220,20 +165,23 @@ impl PublishedPages {
             fences.upper.is_set = false;
             fences.parent = None;
             let mut choose = |view: &InteriorView<'_>| {
-                let index = direction.child_for(view, key);
+                let index = match direction {
+                    Direction::Forward => view.child_for(key),
+                    Direction::Reverse => view.child_below(key),
+                };
                 fences.lower.narrow(view.lower_fence(index));
                 fences.upper.narrow(view.upper_fence(index));
                 fences.parent = Some(ParentPage { id: view.id(), lsn: view.lsn() });
                 index
             };
             let found = self.descend(version, &guard, &mut choose).and_then(|held| match held {
-                HeldPage::Owned(page) => Ok((page, false)),
-                HeldPage::Cached(view) => Ok((self.shared_page(view.reference(), version)?, true)),
+                HeldPage::Owned(page) => Ok(page),
+                HeldPage::Cached(view) => self.shared_page(view.reference(), version),
             });
             if self.is_current(version) {
-                let (page, was_cached) = found?;
+                let page = found?;
                 page.view().leaf().map_err(|damage| self.damaged(page.view().id(), damage))?;
-                return Ok((page, version, was_cached));
+                return Ok((page, version));
             }
         }
     }

@@ -65,7 +65,6 @@ pub use merge::{Change, DivisibleSource, Merge, MergeSource};
 pub use page::PAGE_FILE_PATH;
 pub use page_file::{PageFile, PageImage, ReadCounts};
 pub use published::{PublishedPages, ROOT_PAGE};
-pub use read_ahead::ScanAhead;
 pub use recovery_file::RECOVERY_FILE_PATH;
 pub use space_map::{PageRun, SpaceMapView, map_page_of, pages_per_map};
 pub use superblock::{

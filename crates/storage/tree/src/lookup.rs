@@ -225,28 +225,13 @@ impl PublishedPages {
         &'g self,
         version: u64,
         guard: &'g Guard,
-        choose: impl FnMut(&InteriorView<'_>) -> usize,
-    ) -> Result<HeldPage<'g>, TreeError> {
-        self.descend_to(0, version, guard, choose)
-    }
-
-    /// As `descend`, to a page at `end_level`, or to the root if that is lower.
-    #[inline]
-    pub(crate) fn descend_to<'g>(
-        &'g self,
-        end_level: u8,
-        version: u64,
-        guard: &'g Guard,
         mut choose: impl FnMut(&InteriorView<'_>) -> usize,
     ) -> Result<HeldPage<'g>, TreeError> {
         let mut held = self.page(ROOT, version, guard)?;
         loop {
             let view = held.view();
             let level = view.level();
-            if level <= end_level {
-                return Ok(held);
-            }
-            let child_level = level - 1;
+            let Some(child_level) = level.checked_sub(1) else { return Ok(held) };
             let interior = view.interior().map_err(|damage| self.damaged(view.id(), damage))?;
             let child = interior.child(choose(&interior));
             let next = self.page(child.reference(), version, guard)?;

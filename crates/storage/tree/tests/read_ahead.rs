@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use common::{Changes, Model, STAMP, Source, apply_to, assert_holds, merge, options, superblock};
 use seawall_simulation::{CallKind, ObservedDisk, SeededRandom, SimulatedDisk, Verdict};
 use seawall_tree::page::PAGE_FILE_PATH;
-use seawall_tree::{Direction, LeafCursor, MergeSource, ScanAhead, Tree, TreeAccess, TreeError, TreeOptions};
+use seawall_tree::{Direction, MergeSource, Tree, TreeAccess, TreeError, TreeOptions};
 
 const PAGE_BYTES: usize = 4096;
 const ROWS: u64 = 20_000;
@@ -56,18 +56,6 @@ fn open(disk: &SimulatedDisk, cache_bytes: usize, threads: usize) -> (Tree, Aske
 
 fn take(asked: &Asked) -> Vec<u64> {
     std::mem::take(&mut *asked.lock().unwrap()).concat()
-}
-
-fn leaves(disk: &SimulatedDisk) -> BTreeSet<u64> {
-    let (tree, _) = open(disk, 0, 1);
-    let mut leaves = BTreeSet::new();
-    let mut position = tree.leaf_for(&[], Direction::Forward).unwrap();
-    loop {
-        leaves.insert(position.page().view().id().get());
-        if !tree.move_on(&mut position, Direction::Forward).unwrap() {
-            return leaves;
-        }
-    }
 }
 
 /// The leaves where changes belong.
@@ -145,79 +133,4 @@ fn a_source_need_not_know_what_comes() -> Result<(), TreeError> {
     apply_to(&mut model, &changes);
     assert_holds(&tree, &model, "without reading ahead");
     Ok(())
-}
-
-/// What a scan of `count` leaves asks for, step by step.
-fn scan(tree: &Tree, asked: &Asked, direction: Direction, count: usize) -> Vec<Vec<u64>> {
-    let start: &[u8] = if direction == Direction::Forward { &[] } else { &[0xFF; 9] };
-    take(asked);
-    let mut position = tree.leaf_for(start, direction).unwrap();
-    let mut steps = vec![take(asked)];
-    while steps.len() < count && tree.move_on(&mut position, direction).unwrap() {
-        steps.push(take(asked));
-    }
-    steps
-}
-
-#[test]
-fn a_scan_asks_for_more_the_longer_it_goes_on() {
-    let (disk, _) = sample();
-    let leaves = leaves(&disk);
-    for direction in [Direction::Forward, Direction::Reverse] {
-        let (tree, asked) = open(&disk, 64 << 10, 1);
-        let steps = scan(&tree, &asked, direction, usize::MAX);
-        assert_eq!(steps.len(), leaves.len());
-        assert!(steps[0].is_empty(), "one leaf is no scan");
-        assert!((1..=4).contains(&steps[1].len()), "{:?}", steps[1]);
-        let all = steps.concat();
-        let distinct: BTreeSet<u64> = all.iter().copied().collect();
-        assert_eq!(all.len(), distinct.len(), "no leaf is asked for twice");
-        assert!(distinct.is_subset(&leaves));
-        // Those that lie near the one before are left to the operating system.
-        assert!(distinct.len() > leaves.len() * 7 / 10, "{} of {}", distinct.len(), leaves.len());
-        // Never more than 256 KiB of leaves are ahead.
-        let mut ahead = 0;
-        for step in &steps {
-            ahead = (ahead + step.len()).saturating_sub(1);
-            assert!(ahead <= 64, "{ahead} leaves are ahead");
-        }
-        // Each leaf is asked for before it is read: so far ahead that it has time to come.
-        assert!(steps.iter().any(|step| step.len() >= 24));
-    }
-}
-
-#[test]
-fn a_scan_asks_for_nothing_that_is_cached() {
-    let (disk, _) = sample();
-    let (tree, asked) = open(&disk, 64 << 20, 1);
-    common::rows(&tree);
-    for direction in [Direction::Forward, Direction::Reverse] {
-        assert!(scan(&tree, &asked, direction, usize::MAX).concat().is_empty());
-    }
-}
-
-#[test]
-fn who_turns_round_or_jumps_starts_anew() {
-    let (disk, model) = sample();
-    let (tree, asked) = open(&disk, 64 << 10, 1);
-    // Point reads that are far from one another.
-    let mut position = tree.leaf_for(&[], Direction::Forward).unwrap();
-    for key in model.keys().step_by(500) {
-        tree.move_to(&mut position, key, Direction::Forward).unwrap();
-    }
-    assert!(take(&asked).is_empty());
-    // Every second leaf is that of a cursor that comes back.
-    let pages = tree.pages();
-    let mut ahead = ScanAhead::default();
-    for (index, key) in model.keys().step_by(200).enumerate() {
-        let direction = if index % 2 == 0 { Direction::Forward } else { Direction::Reverse };
-        pages.next_leaf_for(key, direction, &mut ahead).unwrap();
-    }
-    assert!(take(&asked).is_empty());
-    // A cursor goes leaf by leaf.
-    let mut cursor = LeafCursor::seek(pages, &[]).unwrap();
-    for _ in 0..1_000 {
-        cursor.advance(pages).unwrap();
-    }
-    assert!(!take(&asked).is_empty());
 }

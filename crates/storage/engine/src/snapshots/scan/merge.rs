@@ -6,8 +6,8 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use seawall_tree::LeafPosition;
 use seawall_tree::page::{LeafValue, OverflowReference};
-use seawall_tree::{LeafPosition, ScanAhead};
 use seawall_types::Lsn;
 
 use crate::engine::Engine;
@@ -48,8 +48,6 @@ pub(super) struct Merge {
     view: Option<Arc<View>>,
     memtables: Vec<MemtableSource>,
     leaf: Option<LeafRows>,
-    /// Leaves that are read ahead.
-    ahead: ScanAhead,
     /// Version of the tree at which the leaf was read.
     leaf_version: u64,
     /// Fence at the far end of the batch; `None`: the batch reaches the end of the tree.
@@ -79,7 +77,6 @@ impl Merge {
             view: None,
             memtables: Vec::new(),
             leaf: None,
-            ahead: ScanAhead::default(),
             leaf_version: 0,
             batch_end: None,
             plain: false,
@@ -332,7 +329,7 @@ impl Merge {
     }
 
     /// The leaf, and memtables that together with it show the whole snapshot: see the module.
-    fn read_leaf(&mut self, engine: &Engine) -> Result<(LeafPosition, Arc<View>), Error> {
+    fn read_leaf(&self, engine: &Engine) -> Result<(LeafPosition, Arc<View>), Error> {
         let near = match self.direction {
             Direction::Forward => &self.from,
             Direction::Reverse => &self.to,
@@ -349,9 +346,8 @@ impl Merge {
         loop {
             let version = engine.tree.version();
             let view = engine.view.load_full();
-            engine.check_snapshot(self.snapshot.lsn())?;
-            let position = engine.tree.pages().next_leaf_for(key, direction, &mut self.ahead);
-            let position = position.map_err(|error| Error::tree(&error))?;
+            engine.check_snapshot(self.lsn())?;
+            let position = engine.tree.leaf_for(key, direction).map_err(|error| Error::tree(&error))?;
             if position.version() == version {
                 return Ok((position, view));
             }
