@@ -170,8 +170,8 @@ impl Archive {
             Until::Fork(fork) => Next { until: fork, ..Next::own() },
             Until::Nothing => return Ok(Fetched::Nothing(String::new())),
             Until::Unknown => {
-                let copied = standby.copied_history()?;
-                match copied.and_then(|copied| next_timeline::of_copy(&here.history, &copied)) {
+                let copied = standby.copied_history()?.zip(standby.copied_until());
+                match copied.and_then(|(copied, end)| next_timeline::of_copy(&here.history, &copied, end)) {
                     Some(next) => next,
                     None => match self.next(id, &here, &mut sources, &mut problems, is_over) {
                         Some(next) => next,

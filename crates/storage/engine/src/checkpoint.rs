@@ -21,6 +21,7 @@
 pub(crate) mod limits;
 pub(crate) mod merge_source;
 pub(crate) mod page_protection;
+pub(crate) mod priority;
 pub(crate) mod redo;
 pub(crate) mod statistics;
 pub(crate) mod turn;
@@ -36,6 +37,7 @@ use seawall_wal::Log;
 
 use crate::catalog::dropped_tables;
 use crate::checkpoint::merge_source::FrozenRows;
+use crate::checkpoint::priority::Priority;
 use crate::checkpoint::statistics::{CheckpointStatistics, Totals, Trigger};
 use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
@@ -58,8 +60,16 @@ impl Engine {
         self.checkpoint(Trigger::Request)
     }
 
-    /// Runs a checkpoint, and before it one that was left unfinished.
+    /// Runs a checkpoint that the caller waits for, and before it one that was left unfinished.
     pub(crate) fn checkpoint(&self, trigger: Trigger) -> Result<CheckpointStatistics, Error> {
+        self.checkpoint_at(Priority::Own, trigger)
+    }
+
+    pub(crate) fn checkpoint_at(
+        &self,
+        priority: Priority,
+        trigger: Trigger,
+    ) -> Result<CheckpointStatistics, Error> {
         let mut state = self.checkpoint_turn.take();
         // Whoever waited here for another checkpoint may find nothing left to do.
         if trigger == Trigger::MemtableFull && self.limit_reached().is_none() {
@@ -69,7 +79,7 @@ impl Engine {
             }
         }
         let delayed_before = self.pacing.delayed();
-        let result = self.checkpoint_locked(&mut state, trigger);
+        let result = self.checkpoint_locked(&mut state, priority, trigger);
         if self.pacing.checkpoint_ended(delayed_before, || self.fill()) {
             self.background.want_checkpoint();
         }
@@ -95,18 +105,19 @@ impl Engine {
     fn checkpoint_locked(
         &self,
         state: &mut MutexGuard<'_, CheckpointState>,
+        priority: Priority,
         trigger: Trigger,
     ) -> Result<CheckpointStatistics, Error> {
         if let Some(left) = self.view().unmerged().cloned() {
-            let merged = self.merge(state, &left, Trigger::Recovery)?;
+            let merged = self.merge(state, &left, priority, Trigger::Recovery)?;
             merged.log_line();
             self.counters.checkpoint_history.lock().push(merged);
         }
-        let next = trigger.at_its_pace(|| self.next_memtable());
+        let next = priority.run(|| self.next_memtable());
         let before = self.clock().monotonic();
         let frozen = self.freeze(next)?;
         let freeze = self.clock().monotonic().saturating_sub(before);
-        let mut statistics = self.merge(state, &frozen, trigger)?;
+        let mut statistics = self.merge(state, &frozen, priority, trigger)?;
         statistics.durations.freeze = freeze;
         statistics.durations.total += freeze;
         statistics.duration = statistics.durations.total;
@@ -201,6 +212,7 @@ impl Engine {
         &self,
         state: &mut MutexGuard<'_, CheckpointState>,
         frozen: &Frozen,
+        priority: Priority,
         trigger: Trigger,
     ) -> Result<CheckpointStatistics, Error> {
         let started = self.clock().monotonic();
@@ -215,9 +227,9 @@ impl Engine {
         dropped_tables::write_out(&frozen.memtable, frozen.start)?;
         pace.count_all(frozen);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
-        trigger.at_its_pace(|| self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals))?;
+        priority.run(|| self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals))?;
         let freed_before = totals.chunk.freed_pages;
-        trigger.at_its_pace(|| self.cut_out(&reclaim, &mut pace, &mut totals))?;
+        priority.run(|| self.cut_out(&reclaim, &mut pace, &mut totals))?;
         self.counters.reclaim.count_freed(totals.chunk.freed_pages - freed_before);
         self.delete_strays(state, frozen)?;
         self.merge_long_bodies(frozen, &mut pace, &mut totals)?;

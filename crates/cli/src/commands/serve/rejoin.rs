@@ -103,6 +103,8 @@ impl ComesBack<'_> {
         loop {
             let mut told = 0;
             let mut progress = |bytes| {
+                // What kept it is over: rows come.
+                self.progress.goes_on();
                 if bytes >= told + REPORT_BYTES {
                     told = bytes;
                     tracing::info!(bytes, "rows that have changed are fetched");

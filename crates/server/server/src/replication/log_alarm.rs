@@ -63,10 +63,8 @@ impl LogAlarm {
             Some(false) => socket.wait_readable_or(&self.pipe, limit)?,
             None => socket.wait_readable_or(&self.pipe, limit.min(LOOK))?,
         }
-        if self.bell.is_set.swap(false, Ordering::SeqCst) {
-            return Ok(());
-        }
-        // It has rung, or rings now: then the next wait is a short one.
+        self.bell.is_set.store(false, Ordering::SeqCst);
+        // Each time: a bell that rang late has left a byte for the wait that follows. One that rings now makes the next wait a short one.
         let mut bytes = [0; 64];
         match (&self.pipe).read(&mut bytes) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
@@ -113,6 +111,13 @@ mod tests {
         while sender.next(&mut sent, 0).unwrap() != Step::Idle {}
         alarm.wait(&socket, &sender, Duration::from_millis(1)).unwrap();
         assert!(SystemClock.monotonic().saturating_sub(began) < LONG / 2);
+        // A bell that rings when its wait is over shortens one wait, and no more.
+        (&alarm.bell.pipe).write_all(&[1]).unwrap();
+        alarm.wait(&socket, &sender, LONG).unwrap();
+        let began = SystemClock.monotonic();
+        let short = Duration::from_millis(50);
+        alarm.wait(&socket, &sender, short).unwrap();
+        assert!(SystemClock.monotonic().saturating_sub(began) >= short, "the stream does not sleep");
         database.close().unwrap();
     }
 }

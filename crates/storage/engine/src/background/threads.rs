@@ -8,6 +8,7 @@ use seawall_sync::thread;
 use seawall_types::Lsn;
 
 use crate::background::IDLE;
+use crate::checkpoint::priority::Priority;
 use crate::checkpoint::statistics::Trigger;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -103,8 +104,9 @@ impl Engine {
                 continue;
             };
             // A bug in there must not leave writers waiting for a checkpoint that nobody makes any more.
-            let checkpoint =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.checkpoint(trigger)));
+            let checkpoint = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                self.checkpoint_at(Priority::GivesWay, trigger)
+            }));
             let error = match checkpoint {
                 Ok(Ok(_)) => continue,
                 Ok(Err(Error::StandbysLack { lsn })) => {

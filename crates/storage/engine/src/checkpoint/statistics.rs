@@ -29,17 +29,6 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// Runs a long part of a checkpoint. Writers go first on a processor that both want: a checkpoint has time until the memtable is full, and
-    /// the throttle sees to it that it ends before that. Not so where somebody waits for it.
-    pub(super) fn at_its_pace<R: Send>(self, work: impl FnOnce() -> R + Send) -> R {
-        match self {
-            Trigger::Request | Trigger::Close => work(),
-            _ => seawall_sync::giving_way(work),
-        }
-    }
-}
-
-impl Trigger {
     /// Its name, as statistics and the log line show it.
     pub fn name(self) -> &'static str {
         match self {
