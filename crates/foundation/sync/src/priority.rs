@@ -5,9 +5,9 @@
 #[cfg(all(target_os = "linux", not(feature = "shuttle")))]
 const STEPS: i32 = 10;
 
-/// Runs `work` on a thread that lets threads go first that somebody waits for, and so do the threads that `work` starts. A processor that
-/// nobody else wants is still used in full. The caller sleeps meanwhile, and keeps its own priority: what it does before and after, for
-/// which others may wait, is not held up. Where no thread can be had, the caller runs `work`.
+/// Runs `work` on a thread of lower priority, which the threads that `work` starts inherit. A processor that nobody else wants is still used
+/// in full. The caller sleeps meanwhile, and keeps its own priority for what others wait for, before and after. Where the system gives no
+/// thread, the caller runs `work`.
 ///
 /// Linux only: elsewhere threads have no priority of their own, and the caller runs `work` as it is.
 ///
@@ -35,7 +35,7 @@ pub fn giving_way<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     work()
 }
 
-/// For as long as the calling thread lives: it cannot take its priority back. What the system refuses is left: the priority is a courtesy.
+/// Lowers the priority of the calling thread until the thread ends: only root could raise it again. A refusal of the system changes nothing.
 #[cfg(all(target_os = "linux", not(feature = "shuttle")))]
 fn give_way() {
     let own = rustix::thread::gettid();

@@ -65,7 +65,7 @@ pub(crate) enum Phase {
     ShuttingDown,
 }
 
-/// What keeps a server that starts from its database.
+/// Why a server that starts has no database yet.
 #[derive(Debug)]
 struct Obstacle {
     /// Of the first attempt that failed, by the monotonic clock.
@@ -196,7 +196,10 @@ impl Context {
 
     /// Nothing keeps the server from its database any more.
     pub(crate) fn overcome(&self) {
-        *self.obstacle.lock() = None;
+        let before = self.obstacle.lock().take();
+        if before.is_some() {
+            supervisor::tell("STATUS=starting");
+        }
     }
 
     /// What keeps the server from its database, if something does.
