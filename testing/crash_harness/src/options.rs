@@ -21,6 +21,11 @@ pub fn small_options() -> Options {
     options
 }
 
+/// Small options with less room for spare segments than a plan's holds keep: of what they let go, some is recycled and the rest removed.
+pub fn plan_options() -> Options {
+    small_options().with(|options| options.checkpoint.log_bytes = 128 << 10)
+}
+
 /// Room for what `plan::wide` changes, and chunks that hold all of it.
 pub fn wide_options(options: Options) -> Options {
     options.with(|options| {
@@ -32,10 +37,10 @@ pub fn wide_options(options: Options) -> Options {
     })
 }
 
-/// Small options with one of the ways to protect pages, encrypted or not.
+/// Options of a plan with one of the ways to protect pages, encrypted or not.
 pub fn protected_options(number: u64) -> Options {
     let nth = |count: usize| usize::try_from(number % count as u64).expect("it is below a usize");
-    let mut options = Options { master_key: (number % 4 >= 2).then(master_key), ..small_options() };
+    let mut options = Options { master_key: (number % 4 >= 2).then(master_key), ..plan_options() };
     options.checkpoint.page_protection = PageProtection::ALL[nth(PageProtection::ALL.len())];
     options.checkpoint.page_image_compression = ImageCompression::ALL[nth(ImageCompression::ALL.len())];
     options

@@ -62,6 +62,7 @@ pub fn thorough() -> Vec<Step> {
     load(&mut random, &mut steps);
     fill_segments(&mut random, &mut steps);
     steps.push(decide("stays", true, Durability::Async));
+    steps.push(decide("defined stays", true, Durability::Sync));
     steps.push(prepare("last", vec![put("doubt", "last", random.bytes(30))], Durability::Sync));
     steps
 }
@@ -72,7 +73,9 @@ pub fn short() -> Vec<Step> {
     let mut steps = vec![sync(vec![
         Change::Create { table: text("a") },
         Change::Create { table: text("b") },
+        Change::Create { table: text("c") },
         put("a", "first", random.bytes(50)),
+        put("c", "first", random.bytes(50)),
     ])];
     for number in 0..12_u32 {
         let change = put("a", number.to_be_bytes(), random.bytes(700));
@@ -82,10 +85,20 @@ pub fn short() -> Vec<Step> {
     steps.push(sync((0..9).map(|number| put("b", long_key(number), random.bytes(40))).collect()));
     steps.push(sync(vec![put("b", "large", random.bytes(70_000)), delete("a", "first")]));
     steps.push(prepare("a", vec![put("a", "prepared", random.bytes(30))], Durability::Sync));
+    steps.push(prepare(
+        "defines",
+        vec![
+            Change::Create { table: text("made") },
+            put("made", "k", random.bytes(30)),
+            Change::Truncate { table: text("c") },
+        ],
+        Durability::Sync,
+    ));
     steps.push(prepare("b", vec![put("b", "prepared", random.bytes(3_000))], Durability::Async));
     steps.push(Step::Checkpoint);
     steps.push(decide("a", true, Durability::Sync));
     steps.push(decide("b", false, Durability::Async));
+    steps.push(decide("defines", true, Durability::Sync));
     let rows = (0..30_u32).map(|number| (number.to_be_bytes().to_vec(), random.bytes(200).into()));
     steps.push(Step::BulkLoad { table: text("loaded"), rows: rows.collect(), finished: true });
     steps.push(sync(vec![
@@ -140,6 +153,11 @@ pub fn definitions() -> Vec<Step> {
     steps.push(Step::RolledBack {
         changes: vec![Change::Drop { table: text("a") }, Change::Truncate { table: text("c") }],
     });
+    // The name of a table that is dropped and in no tree yet is taken again, by one that stays in doubt over two checkpoints.
+    steps.push(unsynced(vec![Change::Create { table: text("taken") }, put("taken", "k", random.bytes(100))]));
+    steps.push(sync(vec![Change::Drop { table: text("taken") }]));
+    let taken = vec![Change::Create { table: text("taken") }, put("taken", "again", random.bytes(100))];
+    steps.push(prepare("takes", taken, Durability::Sync));
     steps.push(unsynced(vec![
         Change::Create { table: text("gone at once") },
         put("gone at once", "k", random.bytes(100)),
@@ -164,7 +182,10 @@ fn many(random: &mut SeededRandom, steps: &mut Vec<Step>) {
     steps.push(sync(dropped.map(|number| Change::Drop { table: name(number) }).collect()));
     steps.push(Step::Checkpoint);
     steps.push(unsynced(vec![Change::Truncate { table: name(3) }, put(&name(3), "k", random.bytes(50))]));
+    let in_doubt = vec![Change::Drop { table: name(9) }, Change::Drop { table: name(12) }];
+    steps.push(prepare("drops", in_doubt, Durability::Sync));
     steps.push(Step::Reopen);
+    steps.push(decide("takes", true, Durability::Sync));
     steps.push(sync(vec![Change::Drop { table: name(3) }, Change::Drop { table: name(6) }]));
     steps.push(Step::Checkpoint);
     steps.push(sync(vec![put("a", "last", random.bytes(10))]));
@@ -221,6 +242,7 @@ fn overwrite(random: &mut SeededRandom, steps: &mut Vec<Step>) {
         Change::Create { table: text("large") },
         put("large", "spanning", random.bytes(150_000)),
     ]));
+    steps.push(sync(tables_to_define(random)));
     steps
         .push(unsynced(vec![put("large", "a", random.bytes(9_000)), put("large", "b", random.bytes(2_000))]));
     steps.push(Step::Checkpoint);
@@ -243,15 +265,53 @@ fn two_phase(random: &mut SeededRandom, steps: &mut Vec<Step>) {
     let mut changes = vec![Change::Create { table: text("doubt") }];
     changes.extend(rows);
     steps.push(sync(changes));
+    let define = |gid| prepare(gid, definitions_of(gid, random), Sync);
+    let [define_at_once, define_over, define_restart, define_stays] = DEFINED.map(define);
     let mut row = |number: u32, bytes: usize| put("doubt", number.to_be_bytes(), random.bytes(bytes));
     let at_once = prepare("at once", vec![row(0, 50), delete("doubt", 1_u32.to_be_bytes())], Sync);
     steps.extend([at_once, prepare("over", vec![row(2, 5_000), row(9, 40)], Async)]);
+    steps.extend([define_at_once, define_over, decide("defined at once", true, Async)]);
     steps.extend([decide("at once", true, Sync), Step::Checkpoint]);
     steps.extend([prepare("restart", vec![row(3, 30)], Sync), prepare("long", vec![row(4, 70_000)], Sync)]);
+    steps.extend([define_stays, decide("defined over", true, Sync)]);
     steps.extend([decide("over", false, Async), Step::Checkpoint, decide("restart", true, Async)]);
+    steps.push(define_restart);
     steps.extend([prepare("stays", vec![row(5, 2_000), row(10, 10)], Sync), Step::Reopen]);
     steps.extend([decide("long", true, Sync), prepare("forgotten", vec![row(6, 10)], Async)]);
+    steps.push(decide("defined restart", false, Async));
     steps.extend([decide("forgotten", false, Sync), Step::Checkpoint]);
+}
+
+const DEFINED: [&str; 4] = ["defined at once", "defined over", "defined restart", "defined stays"];
+
+/// A table for each definition of `definitions_of`.
+fn tables_to_define(random: &mut SeededRandom) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for gid in DEFINED {
+        for what in ["dropped", "emptied", "old", "again"] {
+            let table = format!("{gid}: {what}");
+            changes.extend([Change::Create { table: table.clone() }, put(&table, "k", random.bytes(40))]);
+        }
+    }
+    changes
+}
+
+/// Definitions of all kinds, with rows.
+fn definitions_of(gid: &str, random: &mut SeededRandom) -> Vec<Change> {
+    let table = |what: &str| format!("{gid}: {what}");
+    vec![
+        Change::Create { table: table("made") },
+        put(&table("made"), "m", random.bytes(3_000)),
+        Change::Drop { table: table("dropped") },
+        Change::Truncate { table: table("emptied") },
+        put(&table("emptied"), "after", random.bytes(20)),
+        Change::Rename { from: table("old"), to: table("new") },
+        put(&table("new"), "after", random.bytes(20)),
+        Change::Drop { table: table("again") },
+        Change::Create { table: table("again") },
+        put(&table("again"), "after", random.bytes(20)),
+        put("doubt", gid, random.bytes(20)),
+    ]
 }
 
 fn shrink(steps: &mut Vec<Step>) {

@@ -16,7 +16,7 @@ pub type Rows = BTreeMap<Vec<u8>, Arc<[u8]>>;
 pub struct State {
     /// The rows of each table.
     pub tables: BTreeMap<String, Arc<Rows>>,
-    /// What transactions in doubt will change if they are committed, by gid: rows only.
+    /// What transactions in doubt will change if they are committed, by gid.
     pub prepared: BTreeMap<String, Arc<Vec<Change>>>,
 }
 
@@ -33,6 +33,29 @@ pub enum Change {
 }
 
 impl Change {
+    /// Whether it creates, drops, truncates or renames a table.
+    pub fn is_definition(&self) -> bool {
+        match self {
+            Change::Create { .. } | Change::Drop { .. } | Change::Truncate { .. } | Change::Rename { .. } => {
+                true
+            }
+            Change::Put { .. } | Change::Delete { .. } => false,
+        }
+    }
+
+    /// The names in it.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let (name, other) = match self {
+            Change::Rename { from, to } => (from, Some(to)),
+            Change::Create { table }
+            | Change::Drop { table }
+            | Change::Truncate { table }
+            | Change::Put { table, .. }
+            | Change::Delete { table, .. } => (table, None),
+        };
+        std::iter::once(name).chain(other).map(String::as_str)
+    }
+
     /// Makes the change in a transaction.
     ///
     /// # Errors
@@ -122,18 +145,38 @@ impl State {
         }
     }
 
-    /// Whether a transaction that is in doubt uses the table.
+    /// Whether a transaction that is in doubt uses a table of this name, makes one, or takes the name away.
     pub fn holds_table(&self, name: &str) -> bool {
-        self.changes_in_doubt().any(|(table, _)| table == name)
+        self.changes_in_doubt().flat_map(Change::names).any(|held| held == name)
+    }
+
+    /// Definitions of tables by transactions in doubt.
+    pub fn definitions_in_doubt(&self) -> u64 {
+        self.changes_in_doubt().filter(|change| change.is_definition()).count() as u64
+    }
+
+    /// Changes of rows by transactions in doubt that define tables.
+    pub fn rows_of_definitions_in_doubt(&self) -> u64 {
+        self.changes_with_definitions().filter(|change| !change.is_definition()).count() as u64
+    }
+
+    /// Whether the table is used by a transaction in doubt that defines tables.
+    pub fn holds_definition(&self, name: &str) -> bool {
+        self.changes_with_definitions().flat_map(Change::names).any(|held| held == name)
+    }
+
+    fn changes_with_definitions(&self) -> impl Iterator<Item = &Change> {
+        self.prepared.values().filter(|changes| defines(changes)).flat_map(|changes| changes.iter())
     }
 
     /// Whether a transaction that is in doubt has changed the row.
     pub fn holds_row(&self, table: &str, key: &[u8]) -> bool {
-        self.changes_in_doubt().any(|held| held == (table, key))
+        let rows = self.prepared.values().flat_map(|changes| changed_rows(changes));
+        rows.into_iter().any(|held| held == (table, key))
     }
 
-    fn changes_in_doubt(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.prepared.values().flat_map(|changes| changed_rows(changes))
+    fn changes_in_doubt(&self) -> impl Iterator<Item = &Change> {
+        self.prepared.values().flat_map(|changes| changes.iter())
     }
 
     fn rows_mut(&mut self, table: &str) -> &mut Rows {
@@ -167,6 +210,7 @@ impl State {
         // First: of two states that differ in what a gid stands for, one is wrong, and what it takes for locked can be written.
         self.compare_content(database).map_err(|difference| difference.to_string())?;
         self.prepared.iter().try_for_each(|(gid, changes)| compare_guards(database, gid, changes))?;
+        self.prepared.values().try_for_each(|changes| compare_definitions(database, self, changes))?;
         let snapshot = database.snapshot();
         self.tables.iter().try_for_each(|(name, rows)| compare_gets(&snapshot, name, rows))
     }
@@ -175,10 +219,14 @@ impl State {
     fn compare_prepared(&self, database: &Database) -> Result<(), Difference> {
         for transaction in database.two_phase().in_doubt()? {
             let changes = &self.prepared[&transaction.gid];
-            let used: BTreeSet<&str> = changed_rows(changes).map(|(table, _)| table).collect();
-            let is_renamed = guarded_table(&transaction.gid, changes).is_none();
+            let Tables { used, .. } = tables_before(changes);
+            let is_renamed = guarded_table(&transaction.gid, changes).is_none() && !defines(changes);
             let same_tables = used.iter().copied().eq(transaction.tables.iter().map(|name| &name[..]));
-            let same_rows = (transaction.rows, transaction.bytes) == written(changes);
+            let same_rows = match defines(changes) {
+                // And rows of the catalog; without those that are in the log already, in parts.
+                true => transaction.rows > 0,
+                false => (transaction.rows, transaction.bytes) == written(changes),
+            };
             if !(is_renamed || same_tables) || !same_rows {
                 let (gid, tables) = (&transaction.gid, &transaction.tables);
                 return Err(Difference::Rows(format!("{gid} uses {tables:?} where {used:?} are expected")));
@@ -201,10 +249,46 @@ fn compare_gets(snapshot: &Snapshot, name: &str, rows: &Rows) -> Result<(), Stri
 }
 
 fn changed_rows(changes: &[Change]) -> impl Iterator<Item = (&str, &[u8])> {
-    changes.iter().map(|change| match change {
-        Change::Put { table, key, .. } | Change::Delete { table, key } => (&table[..], &key[..]),
-        definition => panic!("{definition:?} is prepared"),
+    changes.iter().filter_map(|change| match change {
+        Change::Put { table, key, .. } | Change::Delete { table, key } => Some((&table[..], &key[..])),
+        _ => None,
     })
+}
+
+/// Whether the changes define tables.
+fn defines(changes: &[Change]) -> bool {
+    changes.iter().any(Change::is_definition)
+}
+
+/// Tables that were there before some changes, by the names that they had, and names that the changes make or take away.
+#[derive(Debug, Default)]
+struct Tables<'c> {
+    used: BTreeSet<&'c str>,
+    defined: BTreeSet<&'c str>,
+    names: BTreeSet<&'c str>,
+}
+
+/// What the changes are about.
+fn tables_before(changes: &[Change]) -> Tables<'_> {
+    // What tables were called before that have other names by now; `None`: the table was not there.
+    let mut before: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    let mut found = Tables::default();
+    for change in changes {
+        let name = change.names().next().expect("each change has a table");
+        let old_name = *before.get(name).unwrap_or(&Some(name));
+        match change {
+            Change::Create { .. } => drop(before.insert(name, None)),
+            Change::Rename { to, .. } => drop(before.insert(to, old_name)),
+            Change::Drop { .. } | Change::Truncate { .. } | Change::Put { .. } | Change::Delete { .. } => {}
+        }
+        let old_name = if matches!(change, Change::Create { .. }) { None } else { old_name };
+        found.used.extend(old_name);
+        if change.is_definition() {
+            found.defined.extend(old_name);
+            found.names.extend(change.names());
+        }
+    }
+    found
 }
 
 /// How many rows, and bytes with the eight of each table's number.
@@ -214,7 +298,7 @@ fn written(changes: &[Change]) -> (u64, u64) {
         match change {
             Change::Put { table, key, value } => rows.insert((table, key), value.len()),
             Change::Delete { table, key } => rows.insert((table, key), 0),
-            definition => panic!("{definition:?} is prepared"),
+            definition => panic!("of {definition:?} the rows of the catalog are not known"),
         };
     }
     let bytes: usize = rows.iter().map(|((_, key), value)| 8 + key.len() + value).sum();
@@ -242,9 +326,31 @@ impl Guards {
 /// The table where a prepared transaction has them; those with short names, whose tables are renamed meanwhile, have none.
 pub fn guarded_table<'c>(gid: &str, changes: &'c [Change]) -> Option<&'c str> {
     match changes.first()? {
-        Change::Put { table, .. } | Change::Delete { table, .. } if gid.len() > 1 => Some(table),
+        Change::Put { table, .. } | Change::Delete { table, .. } if gid.len() > 1 && !defines(changes) => {
+            Some(table)
+        }
         _ => None,
     }
+}
+
+/// Whether nobody else may define what the changes define, nor take the names.
+fn compare_definitions(database: &Database, state: &State, changes: &[Change]) -> Result<(), String> {
+    let Tables { defined, names, .. } = tables_before(changes);
+    let free = names.into_iter().filter(|name| !state.tables.contains_key(*name));
+    let created = free.map(|name| Change::Create { table: name.to_owned() });
+    let truncated = defined.into_iter().map(|name| Change::Truncate { table: name.to_owned() });
+    for change in created.chain(truncated) {
+        let made = change.run(&mut database.begin());
+        if !is_kept_from_others(&made) {
+            return Err(format!("{change}: it is not kept from others: {made:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a write was refused for a lock. A database that takes no writes refuses all of them before it asks for locks.
+fn is_kept_from_others<T>(written: &Result<T, Error>) -> bool {
+    matches!(written, Err(Error::Locked { .. } | Error::ReadOnly | Error::Stopped { .. }))
 }
 
 fn compare_guards(database: &Database, gid: &str, changes: &[Change]) -> Result<(), String> {
@@ -253,9 +359,9 @@ fn compare_guards(database: &Database, gid: &str, changes: &[Change]) -> Result<
     let guards = Guards::of(gid);
     let in_range = format!("{}x", guards.read.start);
     for key in [guards.locked, in_range] {
-        match database.put(&table, &key, b"refused") {
-            Err(Error::Locked { .. }) => {}
-            other => return Err(format!("{name}: {key:?} is not kept from others: {other:?}")),
+        let put = database.put(&table, &key, b"refused");
+        if !is_kept_from_others(&put) {
+            return Err(format!("{name}: {key:?} is not kept from others: {put:?}"));
         }
     }
     Ok(())

@@ -481,3 +481,53 @@ fn a_standby_goes_on_to_the_newest_timeline_of_the_repository() {
     }
     third.end();
 }
+
+/// Long values, of one length whatever they are: a server that is rewound knows by its leaves alone which of them have changed.
+fn write_long(serving: &Serving, word: &str, numbers: std::ops::Range<u32>) {
+    let (first, last) = (numbers.start, numbers.end - 1);
+    let values = format!("select i, repeat('{word}', 4000) from generate_series({first}, {last}) i");
+    let taken = "on conflict (number) do update set text = excluded.text";
+    rows(&mut serving.client(), &format!("insert into t {values} {taken}"));
+}
+
+/// A standby that was made from a backup takes its primary's place, and loses it again. Each time, the one that is replaced has gone on alone,
+/// with checkpoints.
+#[test]
+fn a_standby_made_from_a_backup_and_its_primary_are_rewound_in_turn() {
+    let scene = Scene::new();
+    let primary = scene.serve(&[]);
+    create(&primary);
+    write_long(&primary, "aaaa", 0..300);
+    primary.end();
+    back_up(&scene);
+    let primary = scene.serve(&[]);
+    write_long(&primary, "bbbb", 100..120);
+    let made = scene.follow("made", primary.port, &["--make-standby-from", "archive"]);
+    wait_for(&made, &primary, WRITTEN);
+    assert!(made.said().contains("the directory is made from a backup"), "{}", made.said());
+    let (mut old, mut new, mut names) = (primary, made, ["db", "made"]);
+    for turn in 0..2 {
+        old.kill();
+        let promoted = scene.place.command(&["promote", names[1]]).output().unwrap();
+        assert!(promoted.status.success(), "{promoted:?}");
+        write_long(&new, ["cccc", "dddd"][turn], 40..60);
+        rows(&mut new.client(), "delete from t where number between 200 and 204; checkpoint");
+        let alone = scene.place.serve_database(names[0], &[]);
+        write_long(&alone, ["eeee", "ffff"][turn], 50..70);
+        rows(&mut alone.client(), "delete from t where number between 250 and 254");
+        write_long(&alone, "gggg", 1000..1003);
+        rows(&mut alone.client(), "checkpoint");
+        rows(&mut alone.client(), "checkpoint");
+        alone.kill();
+        let back = scene.place.serve_database(names[0], &["--follow", &followed(names[0], new.port)]);
+        wait_for(&back, &new, WRITTEN);
+        assert!(back.said().contains("rewound: the rows that had changed"), "{}", back.said());
+        assert_eq!(fingerprint(&back), fingerprint(&new), "turn {turn}");
+        assert_eq!(ask(&back, "select count(*) from t where number >= 1000 or text like 'e%'"), "0");
+        back.panics_nowhere();
+        (old, new) = (new, back);
+        names.reverse();
+    }
+    old.end();
+    new.end();
+}

@@ -23,7 +23,7 @@ fn ask(serving: &Serving, sql: &str) -> String {
 }
 
 /// A client of a server that may not be there, or not take logins.
-fn connect(port: u16) -> Option<Client> {
+pub(crate) fn connect(port: u16) -> Option<Client> {
     let mut client = Client::of(TcpStream::connect(("127.0.0.1", port)).ok()?);
     client.try_send(&startup(VERSION, &[("user", "postgres"), ("database", "postgres")])).ok()?;
     loop {

@@ -32,7 +32,7 @@ mod thread_number;
 mod wait;
 
 pub use cancel::CancelToken;
-pub use priority::give_way;
+pub use priority::giving_way;
 pub use wait::WaitWord;
 
 #[cfg(not(feature = "shuttle"))]

@@ -105,7 +105,8 @@ pub(crate) enum Until {
     Fork(Lsn),
     /// Not at all: the upstream's timeline does not come from the standby's, which would only have more to cut off.
     Nothing,
-    /// No upstream has said: the archive's histories say.
+    /// No upstream has said: the history of the primary that was copied says so where a copy is not whole, and otherwise the archive's
+    /// histories.
     Unknown,
 }
 
@@ -168,10 +169,16 @@ impl Archive {
             Until::End => Next::own(),
             Until::Fork(fork) => Next { until: fork, ..Next::own() },
             Until::Nothing => return Ok(Fetched::Nothing(String::new())),
-            Until::Unknown => match self.next(id, &here, &mut sources, &mut problems, is_over) {
-                Some(next) => next,
-                None => return Ok(Fetched::Over),
-            },
+            Until::Unknown => {
+                let copied = standby.copied_history()?.zip(standby.copied_until());
+                match copied.and_then(|(copied, end)| next_timeline::of_copy(&here.history, &copied, end)) {
+                    Some(next) => next,
+                    None => match self.next(id, &here, &mut sources, &mut problems, is_over) {
+                        Some(next) => next,
+                        None => return Ok(Fetched::Over),
+                    },
+                }
+            }
         };
         if let Some(history) = next.history.filter(|_| here.whole == next.until) {
             standby.follow_timeline(&history)?;
@@ -272,4 +279,168 @@ fn receive(
         (None, Asked::Problem(problem)) => Received::Problem(problem),
         (None, Asked::Over) => Received::Over,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_crash_harness::{environment, open, small_options, template};
+    use seawall_engine::{
+        ArchiveMode, Backup, BackupItem, DatabaseDirectory, Environment, HoldKind, HoldLifetime, HoldOptions,
+        Restore, RestoreMarker, RestoreOptions, SegmentName,
+    };
+    use seawall_simulation::{PowerLoss, SimulatedDisk};
+    use seawall_types::TimelineMark;
+
+    use super::*;
+
+    /// A repository with the log of a database, and with histories.
+    struct Stored {
+        database: Database,
+        histories: Vec<TimelineHistory>,
+    }
+
+    impl LogSource for Stored {
+        fn name(&self) -> String {
+            "stored".to_owned()
+        }
+
+        fn histories_after(
+            &self,
+            _database: DatabaseId,
+            timeline: TimelineId,
+        ) -> Result<Vec<TimelineHistory>, LogSourceError> {
+            Ok(self.histories.iter().filter(|history| history.timeline > timeline).cloned().collect())
+        }
+
+        fn fetch(
+            &self,
+            wanted: &WantedLog,
+            put: &mut dyn FnMut(Lsn, &[u8]) -> ControlFlow<()>,
+        ) -> Result<(), LogSourceError> {
+            let mut stream = self.database.log().stream(wanted.from).unwrap();
+            let mut buffer = vec![0; 50_000];
+            loop {
+                let piece = stream.read(&mut buffer).unwrap();
+                let left = wanted.until.get().saturating_sub(piece.start.get());
+                let bytes = piece.bytes.min(usize::try_from(left).unwrap());
+                let is_over = bytes == 0 || piece.timeline != wanted.history.timeline;
+                if is_over || put(piece.start, &buffer[..bytes]).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn place(disk: &SimulatedDisk) -> Environment {
+        environment(Arc::new(disk.clone()))
+    }
+
+    fn write(database: &Database, rows: std::ops::Range<u32>) {
+        let table = database.open_or_create_table("t").unwrap();
+        for row in rows {
+            database.put(&table, row.to_be_bytes(), [7; 900]).unwrap();
+        }
+    }
+
+    /// A copy with a redo point on the first timeline, which needs log of the second one; and the server that has that log.
+    fn copy_between_timelines() -> (Database, Database) {
+        let disk = template(&small_options());
+        let former = open(&disk, &small_options());
+        let slot = HoldOptions {
+            kind: HoldKind::Standby,
+            lifetime: HoldLifetime::Permanent,
+            ..HoldOptions::default()
+        };
+        drop(former.log().hold("standby", slot, None).unwrap());
+        let primary = disk.after_power_loss(PowerLoss::LoseAll);
+        let primary = DatabaseDirectory::at(place(&primary)).follow(small_options()).unwrap();
+        write(&former, 0..100);
+        let mut backup = Backup::begin_copy(&former, "copy").unwrap();
+        let base = backup.base().clone();
+        let mut head = vec![0; usize::try_from(base.redo_point.get() % base.segment_bytes).unwrap()];
+        let number = base.redo_point.get() / base.segment_bytes;
+        let first = SegmentName { number, timeline: TimelineId::FIRST };
+        former.log().read_segment(first, 0, &mut head).unwrap();
+        let mut rows: Vec<(Vec<u8>, Vec<u8>)> = backup.system_rows().to_vec();
+        let mut next = Some(backup.first_key());
+        while let Some(from) = next {
+            let mut take = |item: BackupItem<'_>| {
+                if let BackupItem::Row { key, value } = item {
+                    rows.push((key.to_vec(), value.to_vec()));
+                }
+            };
+            next = backup.read_range(&from, 16 << 10, &mut take).unwrap().next;
+        }
+        write(&former, 100..250);
+        let mut end = backup.finish().unwrap();
+        let standby = primary.standby().unwrap();
+        let stored = Stored { database: former, histories: Vec::new() };
+        let wanted = WantedLog {
+            database: base.database,
+            segment_bytes: base.segment_bytes,
+            history: TimelineHistory::first(),
+            from: standby.wanted().unwrap(),
+            until: Lsn::MAX,
+        };
+        stored
+            .fetch(&wanted, &mut |start, bytes| {
+                standby.receive(start, bytes).unwrap();
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        standby.sync().unwrap();
+        standby.apply().unwrap();
+        standby.promote("test").unwrap();
+        write(&primary, 200..300);
+
+        // As if the rows had been copied from there, with the redo point before its timeline.
+        end.end = primary.log().flushed();
+        let disk = SimulatedDisk::new(5);
+        let options = RestoreOptions {
+            database: small_options(),
+            graft_bytes: 1 << 20,
+            archive_mode: ArchiveMode::Preserve,
+        };
+        let marker = RestoreMarker::of_standby(base.database, "copy".to_owned(), TimelineId::FIRST);
+        let (first, next_table) = (TimelineHistory::first(), end.next_table);
+        let mut restore = Restore::begin(place(&disk), options, base, &first, next_table, &marker).unwrap();
+        restore.begin_log(&first, &head).unwrap();
+        restore.note_stamp(end.end).unwrap();
+        rows.iter().for_each(|(key, value)| restore.push(key, value).unwrap());
+        restore.finish_copy(end, &current_history(&primary).unwrap()).unwrap();
+        let copy = DatabaseDirectory::at(place(&disk)).follow(small_options()).unwrap();
+        (copy, primary)
+    }
+
+    /// Its upstream is away, or on an earlier timeline. In the repository, a newer timeline has left the copy's later than the one that it
+    /// needs.
+    #[test]
+    fn a_copy_that_is_not_whole_gets_the_timeline_of_its_primary() {
+        for target in [TargetTimeline::Latest, TargetTimeline::Current] {
+            let (copy, primary) = copy_between_timelines();
+            let own = current_history(&copy).unwrap();
+            assert_eq!(own, TimelineHistory::first());
+            let history = current_history(&primary).unwrap();
+            let fork = Lsn::new(history.forks[0].fork.get() + 4000);
+            let mark = TimelineMark::from_bytes([9; 16]);
+            let trial = own.fork(TimelineId::new(7).unwrap(), fork, mark, "a trial");
+            let histories = vec![history.clone(), trial];
+            let archive =
+                Archive::new(vec![Arc::new(Stored { database: primary.clone(), histories })], target);
+            let mut fetched = Vec::new();
+            while copy.standby().unwrap().copied_until().is_some() {
+                let next = archive.fetch(&copy, Until::Unknown, &mut |_| {}, &|| false).unwrap();
+                assert!(!matches!(next, Fetched::Nothing(_)), "{target:?}: {next:?} after {fetched:?}");
+                fetched.push(next);
+                copy.standby().unwrap().apply().unwrap();
+            }
+            assert!(fetched.contains(&Fetched::Timeline(history.timeline)), "{fetched:?}");
+            let rows = |database: &Database| {
+                let snapshot = database.snapshot();
+                let table = snapshot.table("t").unwrap();
+                snapshot.range::<&[u8]>(&table, ..).count()
+            };
+            assert_eq!((rows(&copy), rows(&primary)), (300, 300), "{target:?}");
+        }
+    }
 }

@@ -49,7 +49,7 @@ pub use follower::{Follower, system_identifier};
 pub use lag::{Lag, LagTracker};
 pub use message::Progress;
 pub use rejoin::{RejoinError, UpstreamHistory};
-pub use rewind::{RewindError, rewind};
+pub use rewind::{Outlook, RewindError, rewind};
 pub use sender::{Sender, SenderError, Step, current_history};
 pub use settings::{Listens, TargetServer, TlsMode, UpstreamHost, UpstreamSettings, UpstreamSettingsError};
 pub use status::{ActiveSlot, ReceiverStatus, Replication, SenderStatus, SlotError, SlotInfo};

@@ -11,10 +11,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use seawall_engine::{
-    BackupBase, DatabaseDirectory, Environment, Error, Options, Rewind, Rewound, RowsFromPrimary,
-    TimelineHistory,
-};
+use seawall_engine::{DatabaseDirectory, Environment, Error, Options, Rewind, Rewound, RowsFromPrimary};
 
 use crate::client::{Client, ClientError, Dial, Streamed};
 use crate::connect::connect;
@@ -35,16 +32,26 @@ const SECOND: Duration = Duration::from_secs(1);
 pub enum RewindError {
     /// The connection, or what the upstream is.
     #[error(transparent)]
-    Upstream(#[from] RejoinError),
+    Upstream(RejoinError),
     /// The slot, or silence.
     #[error(transparent)]
-    Follow(#[from] FollowError),
+    Follow(FollowError),
     /// A message.
     #[error(transparent)]
     Message(#[from] CopyMessageError),
     /// The primary has ended the copy before it was whole.
     #[error("the primary has ended the copy before it was whole")]
     CutShort,
+    /// The primary refuses, and will refuse again as long as it is what it is.
+    #[error("the primary cannot send the rows that have changed: {code}: {message}. {advice}")]
+    Unable {
+        /// SQLSTATE.
+        code: String,
+        /// Why.
+        message: String,
+        /// What to do.
+        advice: &'static str,
+    },
     /// This server's directory.
     #[error(transparent)]
     Database(#[from] Error),
@@ -52,23 +59,90 @@ pub enum RewindError {
 
 impl From<ClientError> for RewindError {
     fn from(error: ClientError) -> RewindError {
-        RejoinError::from(error).into()
+        if let ClientError::Refused { code, message, .. } = &error
+            && let Some(advice) = advice_on(code)
+        {
+            return RewindError::Unable { code: code.clone(), message: message.clone(), advice };
+        }
+        RewindError::Upstream(error.into())
     }
 }
 
+impl From<RejoinError> for RewindError {
+    fn from(error: RejoinError) -> RewindError {
+        match error {
+            RejoinError::Client(error) => error.into(),
+            error => RewindError::Upstream(error),
+        }
+    }
+}
+
+impl From<FollowError> for RewindError {
+    fn from(error: FollowError) -> RewindError {
+        match error {
+            FollowError::Client(error) => error.into(),
+            error => RewindError::Follow(error),
+        }
+    }
+}
+
+/// What to do about a refusal that another attempt meets again; `None` if another attempt may succeed.
+fn advice_on(code: &str) -> Option<&'static str> {
+    match code {
+        // `syntax_error`, `feature_not_supported`.
+        "42601" | "0A000" => Some(
+            "It may be of an older version: upgrade it. Or empty the directory of this server, and its next start copies all rows",
+        ),
+        // `data_corrupted`, `index_corrupted`.
+        "XX001" | "XX002" => Some(
+            "Its database is damaged: `seawall check` says where. Follow another server that has the database, or restore the primary from \
+             a backup",
+        ),
+        _ => None,
+    }
+}
+
+/// What a failed rewind may expect of the next attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// The network or the primary is away, or the primary is starting or ending: the next attempt may succeed.
+    Passes,
+    /// The primary answers and refuses. The next attempt succeeds after a change there: of a role, a slot, a limit.
+    Refused,
+    /// No attempt succeeds with these two servers as they are.
+    Never,
+}
+
 impl RewindError {
-    /// Whether another call may succeed where this one has not.
-    pub fn may_pass(&self) -> bool {
+    /// What the next attempt may expect.
+    pub fn outlook(&self) -> Outlook {
         match self {
-            RewindError::Upstream(RejoinError::Client(error))
-            | RewindError::Follow(FollowError::Client(error)) => {
-                matches!(error, ClientError::Io(_) | ClientError::Refused { .. } | ClientError::NotPrimary)
-            }
-            RewindError::Follow(FollowError::Silent(_)) | RewindError::CutShort => true,
+            RewindError::Upstream(RejoinError::Client(error)) => error.outlook(),
+            RewindError::Follow(FollowError::Silent(_)) | RewindError::CutShort => Outlook::Passes,
             RewindError::Upstream(_)
             | RewindError::Follow(_)
             | RewindError::Message(_)
-            | RewindError::Database(_) => false,
+            | RewindError::Unable { .. }
+            | RewindError::Database(_) => Outlook::Never,
+        }
+    }
+}
+
+impl ClientError {
+    /// What the next attempt may expect.
+    pub fn outlook(&self) -> Outlook {
+        match self {
+            ClientError::Io(_) | ClientError::NotPrimary => Outlook::Passes,
+            // Classes `connection_exception` and `operator_intervention`.
+            ClientError::Refused { code, .. } if code.starts_with("08") || code.starts_with("57") => {
+                Outlook::Passes
+            }
+            ClientError::Refused { code, .. } if advice_on(code).is_none() => Outlook::Refused,
+            ClientError::Refused { .. }
+            | ClientError::Authentication(_)
+            | ClientError::NoPassword
+            | ClientError::Scram(_)
+            | ClientError::Unexpected { .. } => Outlook::Never,
         }
     }
 }
@@ -139,11 +213,7 @@ struct Copy<'p> {
 enum State {
     Empty,
     /// The beginning of the log is to come.
-    Head {
-        base: Box<BackupBase>,
-        history: TimelineHistory,
-        head: Vec<u8>,
-    },
+    Head(Box<RowsFromPrimary>),
     Rows,
 }
 
@@ -171,15 +241,16 @@ impl Copy<'_> {
     fn take(&mut self, message: FromPrimary<'_>) -> Result<(), RewindError> {
         self.state = match (std::mem::replace(&mut self.state, State::Empty), message) {
             (state, FromPrimary::Alive) => state,
-            (State::Empty, FromPrimary::Base(base, history, _)) => {
-                State::Head { base, history, head: Vec::new() }
+            (State::Empty, FromPrimary::Base(base, history, archive_mode)) => {
+                let (base, head) = (*base, Vec::new());
+                State::Head(Box::new(RowsFromPrimary { base, history, head, archive_mode }))
             }
-            (State::Head { base, history, mut head }, FromPrimary::Head(bytes)) => {
-                head.extend_from_slice(bytes);
-                State::Head { base, history, head }
+            (State::Head(mut beginning), FromPrimary::Head(bytes)) => {
+                beginning.head.extend_from_slice(bytes);
+                State::Head(beginning)
             }
-            (State::Head { base, history, head }, rows @ FromPrimary::Rows(_)) => {
-                self.rewind.take_beginning(RowsFromPrimary { base: *base, history, head })?;
+            (State::Head(beginning), rows @ FromPrimary::Rows(_)) => {
+                self.rewind.take_beginning(*beginning)?;
                 self.state = State::Rows;
                 return self.take(rows);
             }
@@ -209,7 +280,7 @@ impl Copy<'_> {
                 self.end = Some(end);
                 State::Rows
             }
-            (State::Empty | State::Head { .. } | State::Rows, _) => {
+            (State::Empty | State::Head(_) | State::Rows, _) => {
                 return Err(CopyMessageError::out_of_order().into());
             }
         };
@@ -220,6 +291,35 @@ impl Copy<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_met_again_or_passes_by_its_code() {
+        let of = |code: &str| {
+            let refused = |severity: &str| ClientError::Refused {
+                severity: severity.to_owned(),
+                code: code.to_owned(),
+                message: "why".to_owned(),
+            };
+            let error = RewindError::from(refused("ERROR"));
+            assert_eq!(error.outlook(), refused("FATAL").outlook(), "{code}");
+            (error.outlook(), error.to_string())
+        };
+        for code in ["57P03", "57P01", "08006"] {
+            assert_eq!(of(code).0, Outlook::Passes, "{code}");
+        }
+        for code in ["55006", "28000", "28P01", "42501", "53300", "58030"] {
+            assert_eq!(of(code).0, Outlook::Refused, "{code}");
+        }
+        for (code, advice) in [("42601", "upgrade"), ("0A000", "upgrade"), ("XX001", "seawall check")] {
+            let (outlook, said) = of(code);
+            assert_eq!(outlook, Outlook::Never, "{code}");
+            assert!(said.contains(advice) && said.contains("why") && said.contains(code), "{said}");
+        }
+        let gone = ClientError::Io(std::io::Error::other("gone"));
+        assert_eq!(RewindError::from(gone).outlook(), Outlook::Passes);
+        assert_eq!(RewindError::CutShort.outlook(), Outlook::Passes);
+        assert_eq!(RewindError::from(ClientError::NoPassword).outlook(), Outlook::Never);
+    }
 
     #[test]
     fn long_lists_of_ranges_take_several_commands() {

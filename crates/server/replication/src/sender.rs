@@ -10,7 +10,9 @@
 //! A stream of one timeline ends where the timeline was left, and the receiver asks for the next one. A request for a timeline from the
 //! start of the segment in which the timeline begins is served as well: up to the fork, the bytes are those of this server's file.
 
-use seawall_engine::{Database, Error, LogStream, LogStreamError, LogWatch, SegmentName, TimelineHistory};
+use std::sync::Arc;
+
+use seawall_engine::{Database, Error, LogBell, LogStream, LogStreamError, SegmentName, TimelineHistory};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::lag::LagTracker;
@@ -110,6 +112,7 @@ pub struct Sender {
     /// The next byte.
     position: Lsn,
     stream: Option<LogStream>,
+    bell: Option<Arc<dyn LogBell>>,
     buffer: Vec<u8>,
     progress: Progress,
     lag: LagTracker,
@@ -138,6 +141,7 @@ impl Sender {
             segment_bytes,
             position,
             stream: None,
+            bell: None,
             buffer: vec![0; DATA_BYTES_MAX],
             progress: Progress::default(),
             lag: LagTracker::default(),
@@ -242,9 +246,17 @@ impl Sender {
         }
     }
 
-    /// To wait in another thread until there is something to send; `None`: of what is there already.
-    pub fn watch(&self) -> Option<LogWatch> {
-        self.stream.as_ref().map(LogStream::watch)
+    /// `bell` is rung when the log has grown, or has stopped. See [`LogStream::set_bell`].
+    pub fn set_bell(&mut self, bell: Arc<dyn LogBell>) {
+        if let Some(stream) = &self.stream {
+            stream.set_bell(&bell);
+        }
+        self.bell = Some(bell);
+    }
+
+    /// Whether there may be something to send, or the log has stopped; `None`: the log has not come to the position, and no bell tells.
+    pub fn has_more(&self) -> Option<bool> {
+        self.stream.as_ref().map(LogStream::has_more)
     }
 
     fn segment_of(&self, lsn: Lsn) -> u64 {
@@ -260,7 +272,10 @@ impl Sender {
         if self.stream.is_none() {
             let from = self.position.max(self.began);
             match self.database.log().open_stream(from)? {
-                Ok(stream) => self.stream = Some(stream),
+                Ok(stream) => {
+                    self.bell.iter().for_each(|bell| stream.set_bell(bell));
+                    self.stream = Some(stream);
+                }
                 Err(LogStreamError::NotReached { .. }) => return Ok(false),
                 Err(source) => return Err(self.failed(source)),
             }

@@ -65,6 +65,23 @@ pub(crate) enum Phase {
     ShuttingDown,
 }
 
+/// Why a server that starts has no database yet.
+#[derive(Debug)]
+struct Obstacle {
+    /// Of the first attempt that failed, by the monotonic clock.
+    since: Duration,
+    /// How many have failed.
+    attempts: u64,
+    why: String,
+}
+
+impl Obstacle {
+    fn described(&self, now: Duration) -> String {
+        let (seconds, attempts) = (now.saturating_sub(self.since).as_secs(), self.attempts);
+        format!("starting, and held up for {seconds} s, in {attempts} attempts: {}", self.why)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Context {
     reloaded: RwLock<Arc<Reloaded>>,
@@ -72,6 +89,8 @@ pub(crate) struct Context {
     database: OnceLock<Arc<dyn Statements>>,
     /// Of the recovery under way, if there is one.
     recovery: Mutex<Option<RecoveryProgress>>,
+    /// What keeps the server from its database, while something does.
+    obstacle: Mutex<Option<Obstacle>>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) pool: Pool,
     pub(crate) failures: Failures,
@@ -100,6 +119,7 @@ impl Context {
             phase: AtomicU8::new(0),
             database: OnceLock::new(),
             recovery: Mutex::default(),
+            obstacle: Mutex::default(),
             connections: Arc::new(Connections::new(limits)),
             pool: Pool::new(configuration.connections_max),
             failures: Failures::default(),
@@ -137,6 +157,7 @@ impl Context {
         database.configure(&self.reloaded().database);
         if self.database.set(database).is_ok() {
             *self.recovery.lock() = None;
+            self.overcome();
             self.phase.fetch_max(1, Ordering::SeqCst);
         }
     }
@@ -155,6 +176,42 @@ impl Context {
     /// How far the recovery under way is, if there is one.
     pub(crate) fn recovery(&self) -> Option<String> {
         self.recovery.lock().map(described)
+    }
+
+    /// An attempt to come to a database has failed, and is made again.
+    pub(crate) fn note_obstacle(&self, why: &str) {
+        Metrics::add(&self.metrics.start_failures);
+        // A line for the service manager, whatever another server has said.
+        let why: String = why.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
+        let now = self.now();
+        let status = {
+            let mut obstacle = self.obstacle.lock();
+            let obstacle = obstacle.get_or_insert(Obstacle { since: now, attempts: 0, why: String::new() });
+            obstacle.attempts += 1;
+            obstacle.why = why;
+            obstacle.described(now)
+        };
+        supervisor::tell(&format!("STATUS={status}"));
+    }
+
+    /// Nothing keeps the server from its database any more.
+    pub(crate) fn overcome(&self) {
+        let before = self.obstacle.lock().take();
+        if before.is_some() {
+            supervisor::tell("STATUS=starting");
+        }
+    }
+
+    /// What keeps the server from its database, if something does.
+    pub(crate) fn obstacle(&self) -> Option<String> {
+        let now = self.now();
+        self.obstacle.lock().as_ref().map(|obstacle| obstacle.described(now))
+    }
+
+    /// For how long something has kept the server from its database; zero if nothing does.
+    pub(crate) fn held_up_for(&self) -> Duration {
+        let now = self.now();
+        self.obstacle.lock().as_ref().map_or(Duration::ZERO, |obstacle| now.saturating_sub(obstacle.since))
     }
 
     pub(crate) fn begin_shutdown(&self) {

@@ -4,7 +4,8 @@
 //! * `/health/live`: 200 as long as the process answers.
 //! * `/health/primary`: 200 if clients are served and may write, else 503 and why. For load balancers.
 //! * `/health/standby`: 200 if a standby serves reads, else 503 and why. With `?lag=BYTES`, at most so far behind its upstream.
-//! * `/health/ready`: 200 if clients are served, else 503 and why; while the database recovers, how far it is.
+//! * `/health/ready`: 200 if clients are served, else 503 and why; while the database recovers, how far it is; while another server refuses
+//!   what this one needs to start, why.
 //!
 //! A connection serves one request and ends. It has `CONNECTION_TIME` for that, and `HEADER_BYTES_MAX` for its head. When there are
 //! `CONNECTIONS_MAX`, a new one takes the place of the oldest: clients that send or read slowly keep no other client out.
@@ -200,7 +201,8 @@ fn readiness(context: &Context) -> (StatusCode, String) {
         Phase::Serving => (StatusCode::OK, "ready\n".to_owned()),
         Phase::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".to_owned()),
         Phase::Starting => {
-            let status = context.recovery().unwrap_or_else(|| "starting".to_owned());
+            let status = context.obstacle().or_else(|| context.recovery());
+            let status = status.unwrap_or_else(|| "starting".to_owned());
             (StatusCode::SERVICE_UNAVAILABLE, format!("{status}\n"))
         }
     }

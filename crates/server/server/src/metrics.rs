@@ -20,6 +20,8 @@ pub(crate) struct Metrics {
     pub(crate) failed_statements: AtomicU64,
     /// Connections of HTTP that had to make room for newer ones.
     pub(crate) displaced_http_connections: AtomicU64,
+    /// Attempts to come to a database, of a server that starts.
+    pub(crate) start_failures: AtomicU64,
     pub(crate) statements: DurationCounter,
 }
 
@@ -59,6 +61,10 @@ fn write_families(text: &mut String, context: &Context) -> std::fmt::Result {
         writeln!(text, "# HELP seawall_server_{name} {help}\n# TYPE seawall_server_{name} gauge")?;
         writeln!(text, "seawall_server_{name} {value}")?;
     }
+    let name = "seawall_server_start_held_up_seconds";
+    let help = "How long such attempts have failed; 0 as soon as one succeeds.";
+    writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n# UNIT {name} seconds")?;
+    writeln!(text, "{name} {}", context.held_up_for().as_secs_f64())?;
     for (name, help, value) in [
         ("logins", "Logins that succeeded.", read(&metrics.connections)),
         ("failed_logins", "Logins that were refused.", read(&metrics.failed_logins)),
@@ -68,6 +74,11 @@ fn write_families(text: &mut String, context: &Context) -> std::fmt::Result {
             "displaced_http_connections",
             "Connections of HTTP that made room for newer ones.",
             read(&metrics.displaced_http_connections),
+        ),
+        (
+            "start_failures",
+            "Failed attempts to become able to open the database, as of a server that comes back and is refused by the one to follow.",
+            read(&metrics.start_failures),
         ),
         ("received_bytes", "Bytes from clients.", read(&traffic.received)),
         ("sent_bytes", "Bytes to clients.", read(&traffic.sent)),

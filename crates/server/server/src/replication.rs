@@ -334,6 +334,10 @@ fn of_engine(error: Error) -> Box<SqlError> {
     let code = match error {
         Error::LogHoldLost { .. } | Error::ReadOnly => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
         Error::NoSuchLogHold { .. } => SqlState::UNDEFINED_OBJECT,
+        // The disk has answered, and what it has is wrong: a receiver that asks again gets the same.
+        Error::Tree { .. } | Error::Log { .. } | Error::Catalog { .. } | Error::Keys { .. } => {
+            SqlState::DATA_CORRUPTED
+        }
         _ => SqlState::IO_ERROR,
     };
     SqlError::new(code, error.to_string())
@@ -364,4 +368,25 @@ fn of_sender(error: SenderError) -> Box<SqlError> {
 /// Where a stream began, for messages.
 fn starts(position: Lsn, timeline: TimelineId) -> String {
     format!("{position} on timeline {timeline}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that is rewound asks again after the one, and not after the other.
+    #[test]
+    fn damage_is_told_from_a_disk_that_does_not_answer() {
+        let message = || "page 7".to_owned();
+        for (error, code) in [
+            (Error::Tree { message: message() }, SqlState::DATA_CORRUPTED),
+            (Error::Log { message: message() }, SqlState::DATA_CORRUPTED),
+            (Error::Io { message: message() }, SqlState::IO_ERROR),
+            (Error::DiskFull { message: message() }, SqlState::IO_ERROR),
+        ] {
+            let told = of_engine(error.clone());
+            assert_eq!(told.code, code, "{error:?}");
+            assert!(told.message.contains("page 7"), "{told:?}");
+        }
+    }
 }

@@ -153,7 +153,7 @@ impl Signals {
     }
 }
 
-/// Where the recovery of a database that is being opened is told.
+/// Where the server is told how it comes to its database.
 #[derive(Clone, Debug)]
 pub struct Progress {
     context: Arc<Context>,
@@ -163,6 +163,16 @@ impl Progress {
     /// The recovery is so far.
     pub fn tell(&self, progress: RecoveryProgress) {
         self.context.note_recovery(progress);
+    }
+
+    /// An attempt to come to the database has failed, and is made again: `/health/ready`, `/metrics` and the service manager say so.
+    pub fn held_up(&self, why: &str) {
+        self.context.note_obstacle(why);
+    }
+
+    /// What held the server up does so no more.
+    pub fn goes_on(&self) {
+        self.context.overcome();
     }
 }
 

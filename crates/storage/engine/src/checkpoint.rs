@@ -21,6 +21,7 @@
 pub(crate) mod limits;
 pub(crate) mod merge_source;
 pub(crate) mod page_protection;
+pub(crate) mod priority;
 pub(crate) mod redo;
 pub(crate) mod statistics;
 pub(crate) mod turn;
@@ -36,6 +37,7 @@ use seawall_wal::Log;
 
 use crate::catalog::dropped_tables;
 use crate::checkpoint::merge_source::FrozenRows;
+use crate::checkpoint::priority::Priority;
 use crate::checkpoint::statistics::{CheckpointStatistics, Totals, Trigger};
 use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
@@ -47,8 +49,9 @@ use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::kept_memory::ReplacedValues;
 use crate::snapshots::view::{Frozen, View};
 
-/// The share of its limit, as a divisor, that a memtable has filled if the next one is expected to use all that it may have.
-const POPULATED_FROM: u64 = 16;
+/// Bytes of rows in a memtable from which on the next one is expected to use all of its filter and directory. Rows fall anywhere in these, so
+/// some thousand of them touch every huge page.
+const POPULATED_FROM: u64 = 1 << 20;
 
 impl Engine {
     /// Runs checkpoints until everything committed before the call is in the tree.
@@ -57,8 +60,16 @@ impl Engine {
         self.checkpoint(Trigger::Request)
     }
 
-    /// Runs a checkpoint, and before it one that was left unfinished.
+    /// Runs a checkpoint that the caller waits for, and before it one that was left unfinished.
     pub(crate) fn checkpoint(&self, trigger: Trigger) -> Result<CheckpointStatistics, Error> {
+        self.checkpoint_at(Priority::Own, trigger)
+    }
+
+    pub(crate) fn checkpoint_at(
+        &self,
+        priority: Priority,
+        trigger: Trigger,
+    ) -> Result<CheckpointStatistics, Error> {
         let mut state = self.checkpoint_turn.take();
         // Whoever waited here for another checkpoint may find nothing left to do.
         if trigger == Trigger::MemtableFull && self.limit_reached().is_none() {
@@ -68,7 +79,7 @@ impl Engine {
             }
         }
         let delayed_before = self.pacing.delayed();
-        let result = self.checkpoint_locked(&mut state, trigger);
+        let result = self.checkpoint_locked(&mut state, priority, trigger);
         if self.pacing.checkpoint_ended(delayed_before, || self.fill()) {
             self.background.want_checkpoint();
         }
@@ -94,17 +105,19 @@ impl Engine {
     fn checkpoint_locked(
         &self,
         state: &mut MutexGuard<'_, CheckpointState>,
+        priority: Priority,
         trigger: Trigger,
     ) -> Result<CheckpointStatistics, Error> {
         if let Some(left) = self.view().unmerged().cloned() {
-            let merged = self.merge(state, &left, Trigger::Recovery)?;
+            let merged = self.merge(state, &left, priority, Trigger::Recovery)?;
             merged.log_line();
             self.counters.checkpoint_history.lock().push(merged);
         }
+        let next = priority.run(|| self.next_memtable());
         let before = self.clock().monotonic();
-        let frozen = self.freeze()?;
+        let frozen = self.freeze(next)?;
         let freeze = self.clock().monotonic().saturating_sub(before);
-        let mut statistics = self.merge(state, &frozen, trigger)?;
+        let mut statistics = self.merge(state, &frozen, priority, trigger)?;
         statistics.durations.freeze = freeze;
         statistics.durations.total += freeze;
         statistics.duration = statistics.durations.total;
@@ -112,14 +125,19 @@ impl Engine {
         Ok(statistics)
     }
 
-    /// Starts a new active memtable. The old one takes no more commits when this returns, and has all it will.
-    pub(crate) fn freeze(&self) -> Result<Frozen, Error> {
+    /// A memtable to follow the active one, with the memory that its first rows need.
+    fn next_memtable(&self) -> Arc<Memtable> {
         let limit = usize::try_from(self.active_limit()).unwrap_or(usize::MAX);
-        let active = Arc::new(Memtable::new(limit));
+        let next = Arc::new(Memtable::new(limit));
         // One that gets a few rows only need not have all its memory.
-        if self.active_bytes() > self.active_limit() / POPULATED_FROM {
-            active.populate();
+        if self.active_bytes() > POPULATED_FROM {
+            next.populate();
         }
+        next
+    }
+
+    /// Makes `active` the active memtable. The old one takes no more commits when this returns, and has all it will.
+    fn freeze(&self, active: Arc<Memtable>) -> Result<Frozen, Error> {
         // Commits whose rows are in the old memtable already get their place in the log first. They wait for nothing that
         // needs a freeze.
         let nobody_ahead = self.applying_ahead.write();
@@ -195,6 +213,7 @@ impl Engine {
         &self,
         state: &mut MutexGuard<'_, CheckpointState>,
         frozen: &Frozen,
+        priority: Priority,
         trigger: Trigger,
     ) -> Result<CheckpointStatistics, Error> {
         let started = self.clock().monotonic();
@@ -210,9 +229,9 @@ impl Engine {
         pace.count_all(frozen);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.cut_unlisted_runs(state, &mut pace, &mut totals)?;
-        self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals)?;
+        priority.run(|| self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals))?;
         let freed_before = totals.chunk.freed_pages;
-        self.cut_out(&reclaim, &mut pace, &mut totals)?;
+        priority.run(|| self.cut_out(&reclaim, &mut pace, &mut totals))?;
         self.counters.reclaim.count_freed(totals.chunk.freed_pages - freed_before);
         self.delete_strays(state, frozen)?;
         self.merge_long_bodies(frozen, &mut pace, &mut totals)?;

@@ -127,7 +127,7 @@ pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use seawall_sync::CancelToken;
 pub use seawall_tree::{ImageCompression, PageProtection};
 pub use seawall_wal::{
-    AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, LogStream, LogStreamError, LogWatch, SegmentName,
+    AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, LogBell, LogStream, LogStreamError, SegmentName,
     SegmentState, StreamPiece, TimelineFork, TimelineHistory,
 };
 pub use snapshots::scan::{Direction, LentRow, Range, Scan};

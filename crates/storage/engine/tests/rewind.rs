@@ -12,11 +12,15 @@ use common::rewinding::{put_rows, rewind, rows_of};
 use common::small_options;
 use seawall_crash_harness::{environment, open, template};
 use seawall_engine::{
-    Database, DatabaseDirectory, Environment, Error, Options, Rejoined, Rewind, Rewound, StandbyPositions,
+    ArchiveMode, Backup, BackupBase, BackupEnd, BackupItem, Database, DatabaseDirectory, Durability,
+    Environment, Error, NewTimeline, Options, QuorumOptions, Rejoined, ReplicationLevel, Restore,
+    RestoreMarker, RestoreOptions, Rewind, Rewound, SegmentName, StandbyPositions, TimelineHistory,
     is_rewinding,
 };
 use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, SimulatedRandom, crash_step, seeds};
+use seawall_testing::wait_until;
+use seawall_types::TimelineId;
 
 fn place(disk: &SimulatedDisk) -> Environment {
     environment(Arc::new(disk.clone()))
@@ -475,4 +479,280 @@ fn a_copy_that_its_log_does_not_lead_to_is_rewound() {
     assert!(matches!(refused, Error::PagesBeyondFork { .. }), "{refused}");
     parted.rewind(&disk, "again").unwrap();
     parted.assert_equal(&disk, "a copy");
+}
+
+/// A server that was restored to try something out, and those that follow it, put nothing into the repository of the original.
+#[test]
+fn a_rewound_server_archives_as_its_primary_does() {
+    for (primary_is_off, former_is_off) in [(true, false), (false, true), (true, true), (false, false)] {
+        let pair = Pair::new(&small_options());
+        pair.settle();
+        let standby_disk = pair.standby_disk.clone();
+        let parted = pair.part(
+            |former| {
+                put_rows(former, "t", 0..20, 100, 1);
+                checkpoints(former, 2);
+            },
+            |new| put_rows(new, "t", 0..20, 100, 2),
+        );
+        let former = DatabaseDirectory::at(place(&parted.former));
+        if primary_is_off {
+            DatabaseDirectory::at(place(&standby_disk)).forbid_archiving().unwrap();
+        }
+        if former_is_off {
+            former.forbid_archiving().unwrap();
+        }
+        let what = format!("primary off: {primary_is_off}, former off: {former_is_off}");
+        let mut calls = None;
+        let mut call = 0;
+        loop {
+            let disk = parted.former.copy();
+            let before = disk.calls();
+            if calls.is_some() {
+                disk.crash_at(before + call);
+            }
+            let rewound = parted.rewind(&disk, &format!("rewind_{call}"));
+            assert!(rewound.is_ok() || disk.crashed(), "{what}, call {call}: {rewound:?}");
+            let all = *calls.get_or_insert(disk.calls() - before);
+            let left = disk.after_power_loss(PowerLoss::Random(call));
+            disk.crash();
+            let directory = DatabaseDirectory::at(place(&left));
+            let is_off = directory.is_archiving_off().unwrap();
+            match parted.rejoin(&left) {
+                // Done: what it is from now on.
+                Ok(Rejoined::AsItWas) => assert_eq!(is_off, primary_is_off, "{what}, call {call}"),
+                Err(Error::Rewinding { .. }) => {
+                    parted.rewind(&left, &format!("again_{call}")).unwrap();
+                    assert_eq!(directory.is_archiving_off().unwrap(), primary_is_off, "{what}, call {call}");
+                }
+                // Nothing was changed.
+                Err(Error::PagesBeyondFork { .. }) => {
+                    assert_eq!(is_off, former_is_off, "{what}, call {call}")
+                }
+                other => panic!("{what}, call {call}: {other:?}"),
+            }
+            call += u64::try_from(crash_step(all, 30)).unwrap();
+            if call >= all {
+                break;
+            }
+        }
+    }
+}
+
+const LONG: usize = 9000;
+
+/// A row of the table `long`, most often a long value: those are all of one length, which is what a sum over rows has of them.
+fn write_long(database: &Database, random: &mut SeededRandom) {
+    let table = database.open_or_create_table("long").unwrap();
+    let key = random.below(40).to_be_bytes();
+    match random.below(6) {
+        0 => database.delete(&table, key).unwrap(),
+        1 => database.put(&table, key, random.bytes(50)).unwrap(),
+        _ => database.put(&table, key, vec![*random.pick(&[1, 2, 3]); LONG]).unwrap(),
+    };
+}
+
+fn write_all_kinds(database: &Database, random: &mut SeededRandom, count: u64) {
+    for _change in 0..count {
+        write_long(database, random);
+        write(database, random);
+        disturb(database, random);
+    }
+}
+
+/// A backup as a repository keeps it.
+struct Stored {
+    base: BackupBase,
+    history: TimelineHistory,
+    head: Vec<u8>,
+    rows: Rows,
+    end: BackupEnd,
+}
+
+impl Stored {
+    /// Takes a backup, and changes rows before each range that it reads.
+    fn take(primary: &Database, random: &mut SeededRandom) -> Stored {
+        let mut backup = Backup::begin_copy(primary, "backup").unwrap();
+        let (base, history) = (backup.base().clone(), history_of(primary));
+        let mut head = vec![0; usize::try_from(base.redo_point.get() % base.segment_bytes).unwrap()];
+        let segment =
+            SegmentName { number: base.redo_point.get() / base.segment_bytes, timeline: history.timeline };
+        primary.log().read_segment(segment, 0, &mut head).unwrap();
+        let mut rows: Rows = backup.system_rows().to_vec();
+        let mut next = Some(backup.first_key());
+        while let Some(from) = next {
+            write_all_kinds(primary, random, 2);
+            let mut take = |item: BackupItem<'_>| match item {
+                BackupItem::Row { key, value } => rows.push((key.to_vec(), value.to_vec())),
+                BackupItem::Kept { .. } => panic!("a full backup has all rows"),
+            };
+            next = backup.read_range(&from, 16 << 10, &mut take).unwrap().next;
+        }
+        let end = backup.finish().unwrap();
+        Stored { base, history, head, rows, end }
+    }
+
+    /// Makes a standby's directory of it, as `seawall_backup` does.
+    fn copy(&self, disk: &SimulatedDisk) {
+        let options = RestoreOptions {
+            database: small_options(),
+            graft_bytes: 64 << 10,
+            archive_mode: ArchiveMode::Preserve,
+        };
+        let Stored { base, history, head, rows, end } = self;
+        let marker = RestoreMarker::of_standby(base.database, "backup".to_owned(), history.timeline);
+        let mut restore =
+            Restore::begin(place(disk), options, base.clone(), history, end.next_table, &marker).unwrap();
+        restore.begin_log(history, head).unwrap();
+        restore.note_stamp(end.end).unwrap();
+        rows.iter().for_each(|(key, value)| restore.push(key, value).unwrap());
+        restore.finish_rows().unwrap();
+        restore.finish_copy(*end, history).unwrap();
+    }
+}
+
+/// A stamp of the leaves of such a copy says no more than that they are not older. It is rewound, and the other server to what it has
+/// become then, in turn.
+#[test]
+fn a_copy_from_a_backup_and_its_primary_are_rewound_in_turn_with_long_values() {
+    for seed in seeds(12) {
+        let mut random = SeededRandom::new(seed);
+        let options = small_options();
+        let mut disks = [template(&options), SimulatedDisk::new(seed)];
+        let primary = open(&disks[0], &options);
+        keep_log(&primary);
+        write_all_kinds(&primary, &mut random, 80);
+        let stored = Stored::take(&primary, &mut random);
+        write_all_kinds(&primary, &mut random, 10);
+        if random.below(2) == 0 {
+            primary.checkpoint().unwrap();
+        }
+        stored.copy(&disks[1]);
+        let standby = follow(&disks[1], &options);
+        receive(&primary, &standby).unwrap();
+        assert_eq!(standby.standby().unwrap().copied_until(), None, "seed {seed}");
+        let (mut primary, mut standby) = (primary, standby);
+        let mut kept = 0;
+        for round in 0..4 {
+            let what = format!("seed {seed}, round {round}");
+            if random.below(2) == 0 {
+                standby.standby().unwrap().checkpoint().unwrap();
+            }
+            write_all_kinds(&primary, &mut random, 5);
+            receive(&primary, &standby).unwrap();
+            // Each goes on alone; the former primary has it in its pages.
+            let (alone, new) = (random.range(1..12), random.range(1..12));
+            write_all_kinds(&primary, &mut random, alone);
+            primary.checkpoint().unwrap();
+            standby.standby().unwrap().promote("its primary is not to be reached").unwrap();
+            keep_log(&standby);
+            write_all_kinds(&standby, &mut random, new);
+            if random.below(2) == 0 {
+                standby.checkpoint().unwrap();
+            }
+            let left = disks[round % 2].after_power_loss(PowerLoss::KeepAll);
+            disks[round % 2].crash();
+            drop(primary);
+            disks[round % 2] = left;
+            let left = &disks[round % 2];
+            let history = history_of(&standby);
+            let refused = DatabaseDirectory::at(place(left)).rejoin(&options, &history).unwrap_err();
+            assert!(matches!(refused, Error::PagesBeyondFork { .. }), "{what}: {refused}");
+            let mut meanwhile = || write_all_kinds(&standby, &mut random, 1);
+            let name = format!("rewind_{round}");
+            let rewound = rewind(&standby, place(left), &options, &name, &mut meanwhile).unwrap().unwrap();
+            kept += rewound.kept_rows;
+            let back = follow(left, &options);
+            write_all_kinds(&standby, &mut random, 1);
+            receive(&standby, &back).unwrap();
+            assert_eq!(back.standby().unwrap().copied_until(), None, "{what}");
+            assert!(rows_of(&back, "long") == rows_of(&standby, "long"), "{what}: other long values");
+            assert!(everything(&back) == everything(&standby), "{what}: other rows");
+            back.check(&mut |damage| panic!("{what}: {damage}")).unwrap();
+            (primary, standby) = (standby, back);
+        }
+        assert!(kept > 0, "seed {seed}: nothing was kept, so nothing was found out");
+    }
+}
+
+/// A copy of a primary that was on the second timeline, with a redo point on the first one: and the server to follow has left the first
+/// timeline later than that primary had.
+#[test]
+fn a_copy_on_an_earlier_timeline_is_rewound_to_a_server_that_left_that_later() {
+    for seed in seeds(8) {
+        let mut random = SeededRandom::new(seed);
+        let options = small_options();
+        let with_quorum = options.clone().with(|options| options.quorum = Some(QuorumOptions::default()));
+        let former = common::copying::primary();
+        write_all_kinds(&former, &mut random, 40);
+        let disks = [0, 1, 2].map(|number| SimulatedDisk::new(3 * seed + number));
+        common::copying::copy(&former, &disks[0], &mut random, "copied").unwrap();
+        let copied = follow(&disks[0], &with_quorum);
+        receive(&former, &copied).unwrap();
+        common::copying::copy(&former, &disks[1], &mut random, "third").unwrap();
+        // Another mark of the timeline that it begins, which may have the same number.
+        let third = Environment { random: Arc::new(SimulatedRandom::new(99)), ..place(&disks[1]) };
+        let third = DatabaseDirectory::at(third).follow(options.clone()).unwrap();
+        receive(&former, &third).unwrap();
+
+        copied.standby().unwrap().promote("test").unwrap();
+        keep_log(&copied);
+        // A commit waits for a standby, so there is no checkpoint on the second timeline.
+        let (writer, table) = (copied.new_session(), copied.table("t").unwrap());
+        let flushed = Durability::Replicated(ReplicationLevel::Flushed);
+        let waiting = std::thread::spawn(move || writer.with(flushed).put(&table, b"waits", b"v"));
+        wait_until("it is in the log", || copied.statistics().transactions.commits_in_flight > 0);
+        copied.flush().unwrap();
+        let end = copy_with(&copied, &disks[2], "second", || Ok(()), || Ok(())).unwrap();
+        let fork = history_of(&copied).forks.last().unwrap().fork;
+        let copy = follow(&disks[2], &options);
+        assert_eq!(copy.log().timeline(), TimelineId::FIRST, "seed {seed}");
+        let what = format!("seed {seed}, {:?}", seed % 3);
+        match seed % 3 {
+            // It has nothing of the log.
+            0 => {}
+            1 => receive(&copied, &copy).unwrap(),
+            // It has log of the former primary, which is not the log that it needs, also in its pages.
+            _ => {
+                while former.log().flushed() <= end {
+                    write_all_kinds(&former, &mut random, 1);
+                }
+                receive(&former, &copy).unwrap();
+                copy.standby().unwrap().checkpoint().unwrap();
+            }
+        }
+        while former.log().flushed() <= end {
+            write_all_kinds(&former, &mut random, 1);
+        }
+        write_all_kinds(&former, &mut random, 3);
+        receive(&former, &third).unwrap();
+        let number = TimelineId::new(3).filter(|_| random.below(2) == 0);
+        third.standby().unwrap().promote(NewTimeline { reason: "test", number }).unwrap();
+        keep_log(&third);
+        write_all_kinds(&third, &mut random, 3);
+        let history = history_of(&third);
+        assert!(history.forks.last().unwrap().fork > fork, "{what}");
+
+        let left = disks[2].after_power_loss(PowerLoss::KeepAll);
+        disks[2].crash();
+        drop(copy);
+        let refused = DatabaseDirectory::at(place(&left)).rejoin(&options, &history).unwrap_err();
+        assert!(matches!(refused, Error::PagesBeyondFork { .. }), "{what}: {refused}");
+        // Cut short once, which leaves nothing that could be taken for whole.
+        left.crash_at(left.calls() + random.range(20..80));
+        let rewound = rewind(&third, place(&left), &options, "rewind", &mut || {});
+        let left = left.after_power_loss(PowerLoss::Random(seed));
+        if rewound.is_err() {
+            rewind(&third, place(&left), &options, "again", &mut || {}).unwrap().unwrap();
+        }
+        let back = follow(&left, &options);
+        write_all_kinds(&third, &mut random, 1);
+        receive(&third, &back).unwrap();
+        assert_eq!(back.standby().unwrap().copied_until(), None, "{what}");
+        assert!(rows_of(&back, "long") == rows_of(&third, "long"), "{what}: other long values");
+        assert!(everything(&back) == everything(&third), "{what}: other rows");
+        back.check(&mut |damage| panic!("{what}: {damage}")).unwrap();
+        copied.close().unwrap();
+        assert!(waiting.join().unwrap().is_err(), "{what}: it waited for ever");
+    }
 }

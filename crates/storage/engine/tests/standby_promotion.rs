@@ -12,6 +12,7 @@ use common::small_options;
 use seawall_crash_harness::{environment, open, template};
 use seawall_engine::{
     ArchiveOptions, Database, DatabaseDirectory, Durability, Environment, Error, NewTimeline, Options,
+    Transaction,
 };
 use seawall_io::Clock;
 use seawall_simulation::{
@@ -335,6 +336,177 @@ fn definitions_in_doubt_come_along_and_are_decided_on_either_server() {
             database.check(&mut |damage| panic!("{damage}")).unwrap();
         }
     }
+}
+
+/// Tables that a transaction in doubt is about, each with its rows: the keys, and of long values the length.
+fn contents(database: &Database) -> Vec<(&'static str, Option<usize>)> {
+    let snapshot = database.snapshot();
+    let count = |name| Some(snapshot.range::<&[u8]>(&database.table(name).ok()?, ..).count());
+    ["again", "dropped", "emptied", "large", "made", "new", "old", "taken"]
+        .map(|name| (name, count(name)))
+        .into()
+}
+
+const BEFORE: [(&str, Option<usize>); 8] = [
+    ("again", Some(1)),
+    ("dropped", Some(1)),
+    ("emptied", Some(1)),
+    ("large", None),
+    ("made", None),
+    ("new", None),
+    ("old", Some(1)),
+    ("taken", None),
+];
+const AFTER: [(&str, Option<usize>); 8] = [
+    ("again", Some(2)),
+    ("dropped", None),
+    ("emptied", Some(2)),
+    ("large", Some(LARGE_ROWS)),
+    ("made", Some(1)),
+    ("new", Some(2)),
+    ("old", None),
+    ("taken", Some(1)),
+];
+const LARGE_ROWS: usize = 9;
+
+/// Prepares the way from `BEFORE` to `AFTER`.
+fn prepare_definitions(primary: &Database) {
+    for name in ["again", "dropped", "emptied", "old", "taken"] {
+        let table = primary.create_table(name).unwrap();
+        primary.put(&table, b"k", b"v").unwrap();
+    }
+    // Its name is taken again while the drop is in no tree.
+    primary.tables().drop("taken").unwrap();
+    let mut transaction = primary.begin();
+    let put = |transaction: &mut Transaction, name: &str, key: &[u8]| {
+        let table = transaction.table(name).unwrap();
+        transaction.put(&table, key, b"in doubt").unwrap();
+    };
+    for name in ["made", "taken"] {
+        transaction.create_table(name).unwrap();
+        put(&mut transaction, name, b"1");
+    }
+    // So many bytes are logged in parts.
+    let large = transaction.create_table("large").unwrap();
+    for row in 0..LARGE_ROWS {
+        transaction.put(&large, row.to_be_bytes(), [7; 20_000]).unwrap();
+    }
+    transaction.drop_table("dropped").unwrap();
+    transaction.truncate_table("emptied").unwrap();
+    transaction.rename_table("old", "new").unwrap();
+    transaction.drop_table("again").unwrap();
+    transaction.create_table("again").unwrap();
+    for (name, key) in [("emptied", b"1"), ("emptied", b"2"), ("new", b"1"), ("again", b"1"), ("again", b"2")]
+    {
+        put(&mut transaction, name, key);
+    }
+    transaction.prepare("gid").unwrap();
+}
+
+/// Nobody sees what is in doubt, and nobody else defines its tables, writes to them or takes their names.
+fn check_in_doubt(database: &Database, place: &str) {
+    assert_eq!(contents(database), BEFORE, "{place}");
+    let found = database.two_phase().in_doubt().unwrap();
+    assert_eq!(found.len(), 1, "{place}");
+    assert_eq!(found[0].tables, ["again", "dropped", "emptied", "old"], "{place}");
+    if database.standby().is_some() {
+        return;
+    }
+    let is_locked = |result: Result<(), Error>, what: &str| {
+        assert!(matches!(result, Err(Error::Locked { .. })), "{place}, {what}: {result:?}");
+    };
+    for name in ["made", "large", "new", "taken"] {
+        is_locked(database.create_table(name).map(drop), name);
+    }
+    for name in ["again", "dropped", "emptied", "old"] {
+        let table = database.table(name).unwrap();
+        is_locked(database.put(&table, b"another", b"v").map(drop), name);
+        is_locked(database.tables().truncate(name), name);
+        is_locked(database.tables().drop(name), name);
+        is_locked(database.tables().rename(name, "another"), name);
+    }
+}
+
+/// The standby is promoted, merges what is in doubt, and decides; the power goes in each disk call of that.
+#[test]
+fn definitions_in_doubt_outlast_a_power_loss_in_any_call_of_a_promotion_and_of_the_decision() {
+    for commits in [true, false] {
+        let mut pair = Following::new();
+        prepare_definitions(&pair.primary);
+        pair.catch_up();
+        check_in_doubt(&pair.standby, "on the standby");
+        pair.standby.standby().unwrap().checkpoint().unwrap();
+        pair.catch_up();
+        let start = pair.standby_disk.after_power_loss(PowerLoss::LoseAll);
+        pair.standby.standby().unwrap().promote("test").unwrap();
+        check_in_doubt(&pair.standby, "after the promotion");
+        let decide = |database: &Database| {
+            let two_phase = database.two_phase();
+            if commits { two_phase.commit("gid") } else { two_phase.rollback("gid") }.map(drop)
+        };
+        let run = |standby: &Database| -> Result<(), Error> {
+            standby.standby().unwrap().promote("test")?;
+            standby.checkpoint()?;
+            decide(standby)
+        };
+        let (mut call, mut met) = (0, [0; 3]);
+        loop {
+            let place = format!("commits: {commits}, call {call}");
+            let disk = start.copy();
+            let standby = follow(&disk, &pair.options);
+            disk.crash_at(disk.calls() + call);
+            let done = run(&standby);
+            let is_done = done.is_ok();
+            assert!(is_done || disk.crashed(), "{place}: {done:?}");
+            let finished = is_done && standby.checkpoint().is_ok();
+            let left = disk.after_power_loss(PowerLoss::Random(call));
+            disk.crash();
+            drop(standby);
+            let database = follow_or_open(&left, &pair.options);
+            let is_standby = database.standby().is_some();
+            if is_standby {
+                assert!(!is_done, "{place}");
+                check_in_doubt(&database, &place);
+                database.standby().unwrap().promote("again").unwrap();
+            }
+            let is_decided = database.two_phase().in_doubt().unwrap().is_empty();
+            assert!(is_decided || !is_done, "{place}: the decision is lost");
+            met[usize::from(is_decided) + usize::from(!is_standby)] += 1;
+            // Its number is that of no table of the transaction.
+            let later = database.create_table("later").unwrap();
+            database.put(&later, b"l", b"v").unwrap();
+            if !is_decided {
+                check_in_doubt(&database, &place);
+                decide(&database).unwrap();
+            }
+            let expected = if commits { AFTER } else { BEFORE };
+            assert_eq!(contents(&database), expected, "{place}");
+            database.checkpoint().unwrap();
+            database.checkpoint().unwrap();
+            // Nothing leaks: of the catalog there are two rows a table.
+            let tables = database.tables().list().unwrap();
+            let snapshot = database.snapshot();
+            let rows =
+                tables.iter().map(|table| snapshot.rows(&database.table(&table.name).unwrap()).count());
+            let rows = u64::try_from(rows.sum::<usize>() + 2 * tables.len()).unwrap();
+            assert_eq!(
+                database.check(&mut |damage| panic!("{place}: {damage}")).unwrap().rows,
+                rows,
+                "{place}"
+            );
+            if finished {
+                break;
+            }
+            call += 1;
+        }
+        assert!(met.iter().all(|count| *count > 3), "{met:?}: standby, in doubt, decided");
+    }
+}
+
+/// On the timeline that was received a standby, on one of its own a primary.
+fn follow_or_open(disk: &SimulatedDisk, options: &Options) -> Database {
+    let directory = DatabaseDirectory::at(environment(Arc::new(disk.clone())));
+    if directory.is_followed().unwrap() { follow(disk, options) } else { open(disk, options) }
 }
 
 /// Without a hold of a standby the primary loads past its log.

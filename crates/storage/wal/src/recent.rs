@@ -12,15 +12,23 @@
 //!
 //! A page has its own latch. The flusher waits for a stream only where both are at the same page, for a copy of at most 64 KiB.
 
+use std::fmt;
 use std::ops::Range;
+use std::sync::{Arc, Weak};
 
 use seawall_sync::atomic::{AtomicUsize, Ordering};
-use seawall_sync::{RwLock, WaitWord};
+use seawall_sync::{Mutex, RwLock, WaitWord};
 
 use crate::geometry::StreamPosition;
 
 /// Record bytes that lie in one slot.
 const PAGE_BYTES: usize = 64 << 10;
+
+/// Is rung when a log has grown, or has stopped: see [`LogStream::set_bell`](crate::LogStream::set_bell).
+pub trait LogBell: Send + Sync + fmt::Debug {
+    /// Called by the thread that flushes, before it tells those who wait for the flush: not to wait in here.
+    fn ring(&self);
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -29,6 +37,8 @@ pub(crate) struct RecentLog {
     /// Streams that are open.
     streams: AtomicUsize,
     changed: WaitWord,
+    /// A latch. Those of streams that sleep on something else as well.
+    bells: Mutex<Vec<Weak<dyn LogBell>>>,
 }
 
 /// A page of the stream, or a part of it.
@@ -72,6 +82,7 @@ impl RecentLog {
             slots: (0..slots).map(|_| RwLock::default()).collect(),
             streams: AtomicUsize::new(0),
             changed: WaitWord::new(),
+            bells: Mutex::default(),
         }
     }
 
@@ -127,7 +138,16 @@ impl RecentLog {
     pub(crate) fn has_changed(&self) {
         if self.is_streamed() {
             self.changed.wake_all();
+            self.bells.lock().retain(|bell| bell.upgrade().inspect(|bell| bell.ring()).is_some());
         }
+    }
+
+    /// `bell` is rung from now on, as long as it is there.
+    pub(crate) fn hang(&self, bell: &Arc<dyn LogBell>) {
+        let mut bells = self.bells.lock();
+        // Of streams that have ended while the log did not grow.
+        bells.retain(|bell| bell.strong_count() > 0);
+        bells.push(Arc::downgrade(bell));
     }
 
     /// What streams sleep on until there is more to read.

@@ -30,7 +30,7 @@ use seawall_types::{Lsn, TimelineId};
 
 use crate::error::{LogError, LogStreamError};
 use crate::geometry::{HEADER_BYTES, LogGeometry};
-use crate::recent::RecentLog;
+use crate::recent::{LogBell, RecentLog};
 use crate::segment::{LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 use crate::segment_set::SegmentSet;
 use crate::timeline::TimelineHistory;
@@ -68,42 +68,6 @@ pub struct LogStream {
     /// Where the next piece starts: may lie in a header page.
     position: Lsn,
     open: Option<OpenSegment>,
-}
-
-/// Waits for a log to grow: see [`LogStream::watch`].
-#[derive(Clone)]
-pub struct LogWatch {
-    log: Arc<dyn StreamedLog>,
-}
-
-impl std::fmt::Debug for LogWatch {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("LogWatch").finish_non_exhaustive()
-    }
-}
-
-impl LogWatch {
-    /// Sleeps until there is something to read at `position` or the log stops, at most for `limit`; whether there is, or it has. May return
-    /// early.
-    pub fn wait_beyond(&self, position: Lsn, limit: Duration) -> bool {
-        let changed = self.log.recent().changed();
-        let seen = changed.read();
-        if self.has_beyond(position) {
-            return true;
-        }
-        changed.wait(seen, Some(limit));
-        self.has_beyond(position)
-    }
-
-    /// Ends the sleep of all who wait for this log: they look, and sleep again.
-    pub fn wake(&self) {
-        self.log.recent().has_changed();
-    }
-
-    fn has_beyond(&self, position: Lsn) -> bool {
-        let geometry = self.log.segment_set().identity.geometry;
-        position < file_end(geometry, self.log.flushed()) || self.log.check_growing().is_err()
-    }
 }
 
 struct OpenSegment {
@@ -176,14 +140,24 @@ impl LogStream {
         Ok(StreamPiece { timeline, start, bytes })
     }
 
-    /// Sleeps until there is something to read or the log stops, at most for `limit`; may return early.
-    pub fn wait(&self, limit: Duration) {
-        self.watch().wait_beyond(self.position, limit);
+    /// Whether there is something to read, or the log has stopped.
+    pub fn has_more(&self) -> bool {
+        self.position < file_end(self.geometry(), self.log.flushed()) || self.log.check_growing().is_err()
     }
 
-    /// To wait for more of the log in another thread, as long as the stream is open.
-    pub fn watch(&self) -> LogWatch {
-        LogWatch { log: Arc::clone(&self.log) }
+    /// Sleeps until there is something to read or the log stops, at most for `limit`; may return early.
+    pub fn wait(&self, limit: Duration) {
+        let changed = self.log.recent().changed();
+        let seen = changed.read();
+        if !self.has_more() {
+            changed.wait(seen, Some(limit));
+        }
+    }
+
+    /// For a thread that sleeps on something else as well: `bell` is rung each time that the log has grown or has stopped, as long as
+    /// it is there and a stream of the log is open. To miss nothing, look with [`LogStream::has_more`] after the bell is ready to ring.
+    pub fn set_bell(&self, bell: &Arc<dyn LogBell>) {
+        self.log.recent().hang(bell);
     }
 
     fn geometry(&self) -> LogGeometry {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use seawall::Durability;
 use seawall_simulation::SeededRandom;
 
-use super::{decide, long_key, prepare, put, sync};
+use super::{decide, long_key, prepare, put};
 use crate::session::Step;
 use crate::state::{Change, State};
 
@@ -13,7 +13,7 @@ use crate::state::{Change, State};
 pub fn random_step(random: &mut SeededRandom, state: &State) -> Step {
     let durability = if random.chance(1, 3) { Durability::Async } else { Durability::Sync };
     match random.below(100) {
-        0..60 => Step::Commit { changes: random_changes(random, state), durability },
+        0..60 => commit_of(random_changes(random, state), durability),
         60..76 => random_two_phase(random, state, durability),
         76..80 => Step::RolledBack { changes: random_changes(random, state) },
         80..90 => Step::Checkpoint,
@@ -28,7 +28,7 @@ pub fn random_step(random: &mut SeededRandom, state: &State) -> Step {
     }
 }
 
-/// A prepare, or the decision about one of those in doubt.
+/// A prepare, every third of which may define tables, or the decision about one of those in doubt.
 fn random_two_phase(random: &mut SeededRandom, state: &State, durability: Durability) -> Step {
     let in_doubt: Vec<&String> = state.prepared.keys().collect();
     if !in_doubt.is_empty() && random.chance(in_doubt.len() as u64, 4) {
@@ -36,10 +36,12 @@ fn random_two_phase(random: &mut SeededRandom, state: &State, durability: Durabi
         return decide(gid, random.chance(2, 3), durability);
     }
     let mut changes = random_changes(random, state);
-    changes.retain(|change| match change {
-        Change::Put { table, .. } | Change::Delete { table, .. } => state.tables.contains_key(table),
-        _ => false,
-    });
+    if random.chance(2, 3) {
+        changes.retain(|change| match change {
+            Change::Put { table, .. } | Change::Delete { table, .. } => state.tables.contains_key(table),
+            _ => false,
+        });
+    }
     if changes.is_empty() {
         return Step::Checkpoint;
     }
@@ -54,7 +56,11 @@ pub fn put_random(random: &mut SeededRandom, table: &str, number: u32, bytes: us
 
 /// A durable commit that a database with `state` can take.
 pub fn random_commit(random: &mut SeededRandom, state: &State) -> Step {
-    sync(random_changes(random, state))
+    commit_of(random_changes(random, state), Durability::Sync)
+}
+
+fn commit_of(changes: Vec<Change>, durability: Durability) -> Step {
+    if changes.is_empty() { Step::Checkpoint } else { Step::Commit { changes, durability } }
 }
 
 fn random_rows(random: &mut SeededRandom) -> Vec<(Vec<u8>, Arc<[u8]>)> {
@@ -68,8 +74,8 @@ fn random_rows(random: &mut SeededRandom) -> Vec<(Vec<u8>, Arc<[u8]>)> {
 }
 
 fn free_name(random: &mut SeededRandom, state: &State) -> Option<String> {
-    let free: Vec<_> =
-        (0..6).map(|number| format!("t{number}")).filter(|name| !state.tables.contains_key(name)).collect();
+    let is_free = |name: &String| !state.tables.contains_key(name) && !state.holds_table(name);
+    let free: Vec<_> = (0..6).map(|number| format!("t{number}")).filter(is_free).collect();
     (!free.is_empty()).then(|| random.pick(&free).clone())
 }
 
@@ -93,18 +99,19 @@ fn random_changes(random: &mut SeededRandom, state: &State) -> Vec<Change> {
     let mut changes = Vec::new();
     let count = random.range(1..9);
     for _ in 0..count {
-        let change = random_change(random, &state);
+        let Some(change) = random_change(random, &state) else { break };
         state.apply(&change);
         changes.push(change);
     }
     changes
 }
 
-fn random_change(random: &mut SeededRandom, state: &State) -> Change {
-    let names: Vec<&String> = state.tables.keys().collect();
+/// `None`: transactions in doubt define all the tables that there are.
+fn random_change(random: &mut SeededRandom, state: &State) -> Option<Change> {
+    let names: Vec<&String> = state.tables.keys().filter(|name| !state.holds_definition(name)).collect();
     let free = free_name(random, state);
     if names.is_empty() {
-        return Change::Create { table: free.expect("no name is taken") };
+        return free.map(|table| Change::Create { table });
     }
     let table = (*random.pick(&names)).clone();
     let held = state.holds_table(&table);
@@ -123,7 +130,7 @@ fn random_change(random: &mut SeededRandom, state: &State) -> Change {
         }
         _ => Change::Put { table, key: random_key(random), value: random_value(random) },
     };
-    match change {
+    Some(match change {
         // Another row, that no transaction in doubt has.
         Change::Put { table, mut key, .. } | Change::Delete { table, mut key }
             if state.holds_row(&table, &key) =>
@@ -134,5 +141,5 @@ fn random_change(random: &mut SeededRandom, state: &State) -> Change {
             put(&table, key, random.bytes(20))
         }
         change => change,
-    }
+    })
 }

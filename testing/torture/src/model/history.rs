@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use seawall::Lsn;
 use seawall::{
-    Background, CommitHandle, Database, Durability, Environment, Error, ImageCompression, Isolation,
-    LockWait, OpenMode, Options, PageProtection, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
+    Background, CommitHandle, Database, Durability, Environment, Error, ImageCompression, InDoubtTransaction,
+    Isolation, LockWait, OpenMode, Options, PageProtection, Savepoint, Snapshot, Table, Transaction,
+    TransactionOptions,
 };
 use seawall::{MasterKey, SecretKey};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -34,9 +35,12 @@ struct Open {
     savepoints: Vec<Savepoint>,
 }
 
+#[derive(Clone)]
 struct Handle {
     real: Table,
     id: u64,
+    /// When its name was looked up; of a table that was created, before that.
+    as_of: Lsn,
 }
 
 struct Held {
@@ -256,21 +260,21 @@ impl History {
         }
     }
 
-    fn handle(&mut self) -> Option<(Table, u64)> {
+    fn handle(&mut self) -> Option<Handle> {
         if self.handles.is_empty() {
             return None;
         }
         let index = self.random.index(self.handles.len());
-        Some((self.handles[index].real.clone(), self.handles[index].id))
+        Some(self.handles[index].clone())
     }
 
-    fn remember(&mut self, table: Table) {
+    fn remember(&mut self, table: Table, as_of: Lsn) {
         if self.handles.len() >= 8 {
             let index = self.random.index(self.handles.len());
             self.handles.swap_remove(index);
         }
         let id = table.id();
-        self.handles.push(Handle { real: table, id });
+        self.handles.push(Handle { real: table, id, as_of });
     }
 
     /// An open transaction, taken out of the list; put it back with `self.open.push`.
@@ -388,7 +392,7 @@ impl History {
         for name in self.model.newest().content().into_keys() {
             let table =
                 self.database().table(&name).unwrap_or_else(|error| panic!("opening {name}: {error}"));
-            self.remember(table);
+            self.remember(table, lsn);
         }
     }
 

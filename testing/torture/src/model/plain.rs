@@ -90,6 +90,15 @@ pub(crate) enum Read {
     Range(Storage, Bounds),
 }
 
+/// A table that a transaction has written to, or locked rows of, as it took the table to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Used {
+    pub(crate) id: u64,
+    storage: Storage,
+    /// When its handle was opened.
+    as_of: Lsn,
+}
+
 /// What a transaction has done and not committed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
@@ -99,13 +108,26 @@ pub(crate) struct Overlay {
     pub(crate) system: BTreeSet<Place>,
     /// Where it put tables that it created, truncated or dropped.
     pub(crate) defined: BTreeMap<u64, Option<Storage>>,
-    /// Tables it has written to, or locked rows of, and where it took their rows to be.
-    pub(crate) used: Vec<(u64, Storage)>,
+    /// Where it has ever put tables.
+    pub(crate) own: BTreeSet<Storage>,
+    /// Tables it has written to, or locked rows of.
+    pub(crate) used: Vec<Used>,
 }
 
 impl Overlay {
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.system.is_empty()
+    }
+
+    /// Whether the rows of a table are where this transaction has put them.
+    pub(crate) fn is_own(&self, storage: Storage) -> bool {
+        self.own.contains(&storage)
+    }
+
+    /// The transaction puts a table there; `None`: it drops the table.
+    pub(crate) fn define(&mut self, id: u64, storage: Option<Storage>) {
+        self.defined.insert(id, storage);
+        self.own.extend(storage);
     }
 
     pub(crate) fn object<'a>(&'a self, state: &'a State, id: u64) -> Option<&'a Object> {
@@ -146,9 +168,11 @@ impl Overlay {
         inside.map(|(key, value)| (key.clone(), value.to_vec())).collect()
     }
 
-    pub(crate) fn use_table(&mut self, id: u64, storage: Storage) {
-        if !self.used.iter().any(|(_, used)| *used == storage) {
-            self.used.push((id, storage));
+    pub(crate) fn use_table(&mut self, id: u64, storage: Storage, as_of: Lsn) {
+        // Of handles, the oldest counts.
+        let is_known = |used: &Used| used.storage == storage && used.as_of <= as_of;
+        if !self.used.iter().rfind(|used| used.id == id).is_some_and(is_known) {
+            self.used.push(Used { id, storage, as_of });
         }
     }
 }
@@ -268,6 +292,8 @@ pub(crate) struct Model {
     history: Vec<(Lsn, State)>,
     /// Stamps of the last commits that wrote a place.
     touched: BTreeMap<Place, Lsn>,
+    /// Stamps of the last decisions that renamed a table: handles from before are outdated.
+    altered: BTreeMap<u64, Lsn>,
     pub(crate) locks: BTreeMap<Place, u64>,
     /// A crash must leave the state with this index, or a later one.
     durable: usize,
@@ -278,7 +304,9 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(lsn: Lsn, state: State) -> Model {
-        let next_storage = state.objects.values().map(|object| object.storage).max().unwrap_or(0) + 1;
+        let own = state.prepared.values().flat_map(|prepared| prepared.own_storages());
+        let drawn = state.objects.values().map(|object| object.storage).chain(own);
+        let next_storage = drawn.max().unwrap_or(0) + 1;
         let held = state
             .prepared
             .values()
@@ -287,6 +315,7 @@ impl Model {
             locks: held.collect(),
             history: vec![(lsn, state)],
             touched: BTreeMap::new(),
+            altered: BTreeMap::new(),
             durable: 0,
             acknowledged: lsn,
             next_storage,
@@ -335,6 +364,11 @@ impl Model {
         for place in rows.chain(overlay.system.iter().cloned()) {
             self.touched.insert(place, stamp);
         }
+    }
+
+    /// The decision stamped `stamp` has renamed the table: those who have it open do not know what else it did.
+    pub(crate) fn alter(&mut self, id: u64, stamp: Lsn) {
+        self.altered.insert(id, stamp);
     }
 
     /// A commit of which it is not known whether it is in the log.
@@ -454,11 +488,17 @@ impl Model {
 
     /// Whether what it has done may enter the log now.
     pub(crate) fn admission(&self, transaction: &PlainTransaction) -> Outcome {
-        for (id, storage) in &transaction.overlay.used {
-            let newest = self.newest().objects.get(id).map(|object| object.storage);
-            if newest != Some(*storage) && !transaction.overlay.defined.contains_key(id) {
-                let change = if newest.is_some() { TableChange::Truncated } else { TableChange::Dropped };
-                return Outcome::Changed(change);
+        for used in &transaction.overlay.used {
+            let newest = self.newest().objects.get(&used.id).map(|object| object.storage);
+            let is_own = transaction.overlay.defined.contains_key(&used.id);
+            let is_altered = self.altered.get(&used.id).is_some_and(|stamp| *stamp > used.as_of);
+            match newest {
+                None if !is_own => return Outcome::Changed(TableChange::Dropped),
+                _ if is_altered => return Outcome::Changed(TableChange::Altered),
+                Some(storage) if !is_own && storage != used.storage => {
+                    return Outcome::Changed(TableChange::Truncated);
+                }
+                _ => {}
             }
         }
         let prepared = &self.newest().prepared;
@@ -466,7 +506,7 @@ impl Model {
             return Outcome::TableInDoubt;
         }
         // What the table is going to be is not known.
-        let defines = |held: &Prepared| transaction.overlay.used.iter().any(|(id, _)| held.defines(*id));
+        let defines = |held: &Prepared| transaction.overlay.used.iter().any(|used| held.defines(used.id));
         if prepared.values().any(|held| defines(held)) {
             return Outcome::Locked;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use seawall::Lsn;
 use seawall::{Database, InDoubtTransaction};
 
-use super::plain::{Model, Outcome, Overlay, Place, PlainTransaction, Read, State};
+use super::plain::{Model, Object, Outcome, Overlay, Place, PlainTransaction, Read, State, Storage};
 
 /// One that is in doubt.
 #[derive(Clone, Debug)]
@@ -42,6 +42,20 @@ impl Prepared {
         rows.chain(self.overlay.system.iter().cloned()).chain(self.locked.iter().cloned()).collect()
     }
 
+    /// Where it has put tables: nobody else does.
+    pub(crate) fn own_storages(&self) -> impl Iterator<Item = Storage> {
+        self.overlay.own.iter().copied()
+    }
+
+    /// The tables that it leaves where they are in `state`, with another name.
+    fn renamed<'a>(&'a self, state: &'a State) -> impl Iterator<Item = u64> + 'a {
+        let stays = |(id, own): &(&u64, &Option<Object>)| {
+            let before = state.objects.get(id).map(|object| object.storage);
+            own.as_ref().is_some_and(|own| before == Some(own.storage))
+        };
+        self.overlay.objects.iter().filter(stays).map(|(id, _)| *id)
+    }
+
     /// Whether it creates, drops, truncates or renames the table.
     pub(crate) fn defines(&self, id: u64) -> bool {
         self.overlay.objects.contains_key(&id)
@@ -53,7 +67,7 @@ impl Prepared {
     }
 
     fn objects(&self) -> impl Iterator<Item = u64> {
-        self.overlay.used.iter().map(|(id, _)| *id).chain(self.read_tables.iter().copied())
+        self.overlay.used.iter().map(|used| used.id).chain(self.read_tables.iter().copied())
     }
 
     /// Whether it has read something that `overlay` changes.
@@ -64,21 +78,30 @@ impl Prepared {
     }
 
     fn is(&self, real: &InDoubtTransaction, state: &State) -> bool {
-        let bytes = |key: &[u8], value: Option<&[u8]>| 8 + key.len() + value.map_or(0, <[u8]>::len);
-        let rows = self.overlay.rows.iter();
-        let bytes: usize = rows.map(|((_, key), value)| bytes(key, value.as_deref())).sum();
-        let objects = self.objects().chain(self.overlay.objects.keys().copied());
-        let names: BTreeSet<&String> = objects.filter_map(|id| Some(&state.objects.get(&id)?.name)).collect();
-        // How many rows of the catalog there are is not modelled.
-        let is_written = if self.overlay.system.is_empty() {
-            real.rows == self.overlay.rows.len() as u64 && real.bytes == bytes as u64
-        } else {
-            real.rows > self.overlay.rows.len() as u64 && real.bytes > bytes as u64
-        };
         self.name == real.owner
             && (self.stamp == real.lsn || self.stamp == Lsn::MAX)
-            && is_written
-            && real.tables.iter().eq(names)
+            && self.has_written(real)
+            && real.tables.iter().eq(self.names(state))
+    }
+
+    /// Names of the tables that it uses or defines, as they are in `state`.
+    fn names<'a>(&self, state: &'a State) -> BTreeSet<&'a String> {
+        let objects = self.objects().chain(self.overlay.objects.keys().copied());
+        objects.filter_map(|id| Some(&state.objects.get(&id)?.name)).collect()
+    }
+
+    /// Whether its record may have so many rows and bytes.
+    fn has_written(&self, real: &InDoubtTransaction) -> bool {
+        let bytes = |key: &[u8], value: Option<&[u8]>| 8 + key.len() + value.map_or(0, <[u8]>::len);
+        let rows = self.overlay.rows.iter().filter(|((storage, _), _)| !self.overlay.is_own(*storage));
+        let bytes_of_rows: usize = rows.clone().map(|((_, key), value)| bytes(key, value.as_deref())).sum();
+        let (count, bytes) = (rows.count() as u64, bytes_of_rows as u64);
+        if self.overlay.system.is_empty() {
+            return real.rows == count && real.bytes == bytes;
+        }
+        // Rows of own tables may be in the log already, in parts. What the catalog needs besides names is not modelled.
+        let names = self.overlay.system.iter().filter(|place| matches!(place, Place::Name(_)));
+        real.rows >= count + names.count() as u64 && real.bytes > bytes
     }
 }
 
@@ -98,6 +121,11 @@ pub(crate) fn in_doubt(database: &Database) -> BTreeMap<String, InDoubtTransacti
 }
 
 impl State {
+    /// Whether a transaction in doubt defines tables.
+    pub(crate) fn defines_in_doubt(&self) -> bool {
+        self.prepared.values().any(|prepared| !prepared.overlay.system.is_empty())
+    }
+
     /// Whether these, and no others, are in doubt.
     pub(crate) fn has_in_doubt(&self, real: &BTreeMap<String, InDoubtTransaction>) -> bool {
         self.prepared.len() == real.len()
@@ -106,6 +134,17 @@ impl State {
                 .iter()
                 .zip(real)
                 .all(|((gid, plain), (other, real))| gid == other && plain.is(real, self))
+    }
+
+    /// What is in doubt, for a message.
+    pub(crate) fn describe_in_doubt(&self) -> String {
+        let one = |(gid, prepared): (&String, &Arc<Prepared>)| {
+            let Prepared { name, stamp, overlay, .. } = &**prepared;
+            let (places, rows) = (&overlay.system, overlay.rows.len());
+            let names = prepared.names(self);
+            format!("{gid} of {name:?} at {stamp}, uses {names:?}, defines {places:?}, {rows} rows")
+        };
+        self.prepared.iter().map(one).collect::<Vec<_>>().join("; ")
     }
 
     /// The same, with the stamps that the database shows.
@@ -153,8 +192,10 @@ impl Model {
     pub(crate) fn decide(&mut self, stamp: Lsn, gid: &str, commits: bool) {
         let mut state = self.newest().clone();
         let prepared = state.prepared.remove(gid).expect("only what is in doubt is decided");
+        let renamed: Vec<u64> = prepared.renamed(&state).collect();
         if commits {
             state.apply(&prepared.overlay);
+            renamed.into_iter().for_each(|id| self.alter(id, stamp));
         }
         self.push(stamp, state);
         if commits {

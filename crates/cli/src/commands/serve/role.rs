@@ -6,11 +6,13 @@
 //! |            | there                  | another server's     | a standby, as the file says: after a switchover             |
 //! |            | there, of the timeline | this server's        | a primary that takes no writes before it knows its outcome  |
 //! |            | none that counts       | another server's     | refused: two servers would write the same timeline          |
+//! |            | none that counts       | being rewound        | refused: its rows are those of neither server               |
 //! |            | none that counts       | this server's, or no | a primary                                                   |
 
 use std::path::Path;
 
 use seawall::{DatabaseDirectory, HandoverRecord};
+use seawall_engine::{Environment, Error, is_rewinding};
 use seawall_replication::UpstreamSettings;
 
 use crate::failure::Failure;
@@ -50,6 +52,9 @@ pub(super) fn role(directory: &Path, follow: Option<&str>) -> Result<Role, Failu
             Ok(Role::Standby(upstream))
         }
         Some(record) => Ok(Role::HandedOver(record)),
+        None if is_followed && is_rewinding(&*Environment::from(directory).disk)? => {
+            Err(Error::Rewinding { directory: shown.to_string() }.into())
+        }
         None if is_followed => Err(Failure::Usage(format!(
             "{shown} is a standby: give --follow; or, if its primary is gone for good, `seawall promote {shown}` while it is served \
              with --follow"

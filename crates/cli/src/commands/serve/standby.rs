@@ -64,7 +64,7 @@ pub(super) fn open(
     if needs_copy(&environment)? {
         make(&environment, &options, upstream)?;
     } else {
-        rejoin::rejoin(directory, &options, &upstream.settings)?;
+        rejoin::rejoin(directory, &options, &upstream.settings, progress)?;
     }
     let database = DatabaseDirectory::at(directory).follow(options)?;
     marker::put(directory).map_err(Failure::io("cannot mark the directory as a standby's"))?;

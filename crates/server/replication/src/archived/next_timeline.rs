@@ -8,6 +8,9 @@
 //! The newest timeline is the one with the highest number. If it comes from the standby's own, and left that where the standby's log ends
 //! or later, the standby goes on to it, as with PostgreSQL's `recovery_target_timeline = latest`. Otherwise it follows its own up to where
 //! the first timeline has left that: which of the two goes on, an upstream has to say.
+//!
+//! **A copy that is not whole** needs the log that leads to the end of the copying, on the timeline of the primary that was copied. Where
+//! that one is the copy's own or comes from it, it is followed whatever timelines there are: on others the copy would never be whole.
 
 use seawall_engine::TimelineHistory;
 use seawall_types::{Lsn, TimelineId};
@@ -62,6 +65,22 @@ pub(super) fn next(
         "timeline {first} has left timeline {own} at {until}, and an upstream has to say which one goes on: {why}"
     );
     Next { until, history: None, why: Some(why) }
+}
+
+/// What a copy of a primary with the history `copied` follows, which is on the timeline of `own` and needs the log up to `end`; `None` if the
+/// primary has another history.
+pub(super) fn of_copy(own: &TimelineHistory, copied: &TimelineHistory, end: Lsn) -> Option<Next> {
+    if copied == own {
+        // What comes after that is not decided by the copying.
+        return Some(Next { until: end, ..Next::own() });
+    }
+    let fork = copied.forks.iter().find(|fork| fork.parent == own.timeline)?;
+    let why = format!(
+        "the log here goes beyond {}, where the primary that was copied left timeline {}: a server on timeline {} has to say so",
+        fork.fork, own.timeline, copied.timeline
+    );
+    let next = Next { until: fork.fork, history: Some(child(own, copied)), why: Some(why) };
+    copied.descends_from(own).then_some(next)
 }
 
 /// The one with the highest number; its number if there are two.
@@ -146,5 +165,29 @@ mod tests {
         let stops = next(&first, Lsn::new(90), &newer, TargetTimeline::Current);
         assert_eq!((stops.until, stops.history), (Lsn::new(100), None));
         assert!(stops.why.unwrap().contains("recovery_target_timeline is current"));
+    }
+
+    #[test]
+    fn a_copy_follows_the_timeline_of_its_primary_whatever_is_newer() {
+        let first = TimelineHistory::first();
+        let two = fork(&first, 2, 100);
+        let three = fork(&two, 3, 150);
+        let newer = fork(&first, 4, 120);
+        let end = Lsn::new(170);
+        let of_copy = |own: &TimelineHistory, copied: &TimelineHistory| {
+            super::of_copy(own, copied, end).map(|next| Next { why: None, ..next })
+        };
+        assert_eq!(of_copy(&first, &two), Some(goes_on_to(&two, 100)));
+        // One timeline after another.
+        assert_eq!(of_copy(&first, &three), Some(goes_on_to(&two, 100)));
+        assert_eq!(of_copy(&two, &three), Some(goes_on_to(&three, 150)));
+        // It is on the primary's: no fork before the end of the copying counts, and what comes then is not decided by the copying.
+        let to_the_end = Next { until: end, ..Next::own() };
+        assert_eq!(of_copy(&first, &first), Some(to_the_end.clone()));
+        assert_eq!(of_copy(&three, &three), Some(to_the_end));
+        // Another history.
+        assert_eq!(of_copy(&newer, &three), None);
+        // Without the copy, the newest one is followed, on which it is never whole.
+        assert_eq!(of(90, &[&two, &newer]), goes_on_to(&newer, 120));
     }
 }

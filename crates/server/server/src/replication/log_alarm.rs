@@ -1,79 +1,70 @@
 //! Wakes the thread of a stream when the log grows, while it waits for its socket.
 //!
 //! ```text
-//!   thread of the stream:  set: log, position --> poll(socket, pipe) -----> reads the pipe, sends
-//!   thread of the alarm:        wait for the log there --> writes a byte ----^
+//!   thread of the stream:    set --> look at the log --> poll(socket, pipe) --> reads the pipe, sends
+//!   thread that flushes:                    the log has grown; set? --> writes a byte --^
 //! ```
 //! An alarm that has rung rests until it is set again: a log that grows fast wakes nobody who is awake.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-use seawall_engine::LogWatch;
-use seawall_types::Lsn;
+use seawall_engine::LogBell;
+use seawall_replication::Sender;
 
 use crate::socket::Socket;
 
-/// Between two looks whether the alarm is to end.
-const SLICE: Duration = Duration::from_secs(1);
-/// Between two looks at a log that does not reach the position.
+/// Between two looks at a log that has not come to the position.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// See the module. Dropped, it ends its thread.
+/// See the module.
+#[derive(Debug)]
 pub(super) struct LogAlarm {
-    shared: Arc<Shared>,
+    bell: Arc<Bell>,
     pipe: UnixStream,
-    thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-    is_set: Condvar,
+#[derive(Debug)]
+struct Bell {
+    /// The thread of the stream sleeps, or is about to.
+    is_set: AtomicBool,
+    pipe: UnixStream,
 }
 
-#[derive(Default)]
-struct State {
-    /// What is waited for.
-    awaited: Option<(LogWatch, Lsn)>,
-    is_to_end: bool,
+impl LogBell for Bell {
+    fn ring(&self) {
+        if self.is_set.swap(false, Ordering::SeqCst) {
+            // A pipe that is full wakes as well, and one that nobody reads belongs to a stream that ends.
+            (&self.pipe).write(&[1]).unwrap_or_default();
+        }
+    }
 }
 
 impl LogAlarm {
-    /// Starts the thread.
-    pub(super) fn start() -> io::Result<LogAlarm> {
+    /// Of the log that `sender` sends.
+    pub(super) fn start(sender: &mut Sender) -> io::Result<LogAlarm> {
         let (pipe, bell) = UnixStream::pair()?;
         pipe.set_nonblocking(true)?;
         bell.set_nonblocking(true)?;
-        let shared = Arc::new(Shared::default());
-        let watching = Arc::clone(&shared);
-        let thread =
-            std::thread::Builder::new().name("log-alarm".to_owned()).spawn(move || watching.watch(&bell))?;
-        Ok(LogAlarm { shared, pipe, thread: Some(thread) })
+        let bell = Arc::new(Bell { is_set: AtomicBool::new(false), pipe: bell });
+        sender.set_bell(Arc::<Bell>::clone(&bell));
+        Ok(LogAlarm { bell, pipe })
     }
 
-    /// Sleeps until the socket has input, or there is log at `position`, at most for `limit`.
-    pub(super) fn wait(
-        &self,
-        socket: &Socket,
-        watch: Option<LogWatch>,
-        position: Lsn,
-        limit: Duration,
-    ) -> io::Result<()> {
-        let limit = if watch.is_some() { limit } else { limit.min(LOOK) };
-        if let Some(watch) = watch {
-            let mut state = self.shared.state.lock();
-            // The thread waits for that already.
-            if state.awaited.as_ref().is_none_or(|(_, before)| *before != position) {
-                state.awaited = Some((watch, position));
-                self.shared.is_set.notify_one();
-            }
+    /// Sleeps until the socket has input, or `sender` has log to send, at most for `limit`.
+    pub(super) fn wait(&self, socket: &Socket, sender: &Sender, limit: Duration) -> io::Result<()> {
+        self.bell.is_set.store(true, Ordering::SeqCst);
+        // After it was set: what becomes durable from here on rings.
+        match sender.has_more() {
+            Some(true) => {}
+            Some(false) => socket.wait_readable_or(&self.pipe, limit)?,
+            None => socket.wait_readable_or(&self.pipe, limit.min(LOOK))?,
         }
-        socket.wait_readable_or(&self.pipe, limit)?;
+        self.bell.is_set.store(false, Ordering::SeqCst);
+        // Each time: a bell that rang late has left a byte for the wait that follows. One that rings now makes the next wait a short one.
         let mut bytes = [0; 64];
         match (&self.pipe).read(&mut bytes) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
@@ -82,64 +73,11 @@ impl LogAlarm {
     }
 }
 
-impl Drop for LogAlarm {
-    fn drop(&mut self) {
-        let watch = {
-            let mut state = self.shared.state.lock();
-            state.is_to_end = true;
-            state.awaited.take()
-        };
-        self.shared.is_set.notify_one();
-        if let Some((watch, _)) = watch {
-            watch.wake();
-        }
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread of a log alarm has panicked");
-        }
-    }
-}
-
-impl Shared {
-    fn watch(&self, mut bell: &UnixStream) {
-        while let Some((watch, position)) = self.awaited() {
-            if !watch.wait_beyond(position, SLICE) {
-                continue;
-            }
-            {
-                let mut state = self.state.lock();
-                if state.awaited.as_ref().is_some_and(|(_, awaited)| *awaited == position) {
-                    state.awaited = None;
-                }
-            }
-            // A pipe that is full wakes as well.
-            match bell.write(&[1]) {
-                Err(error) if error.kind() != ErrorKind::WouldBlock => return,
-                _ => {}
-            }
-        }
-    }
-
-    /// Sleeps until the alarm is set; `None`: it ends.
-    fn awaited(&self) -> Option<(LogWatch, Lsn)> {
-        let mut state = self.state.lock();
-        loop {
-            if state.is_to_end {
-                return None;
-            }
-            if let Some(awaited) = &state.awaited {
-                return Some(awaited.clone());
-            }
-            self.is_set.wait(&mut state);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use seawall_engine::{Database, Options};
     use seawall_io::{Clock, SystemClock};
+    use seawall_replication::Step;
 
     use super::*;
 
@@ -152,15 +90,15 @@ mod tests {
         let table = database.create_table("t").unwrap();
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let socket = Socket::unix(ours).unwrap();
-        let stream = database.log().stream(database.log().flushed()).unwrap();
-        let alarm = LogAlarm::start().unwrap();
-        for key in 0..100_u32 {
-            let position = database.log().flushed();
+        let mut sender = Sender::begin(&database, database.log().flushed(), None).unwrap();
+        let alarm = LogAlarm::start(&mut sender).unwrap();
+        let mut sent = Vec::new();
+        for key in 0..1000_u32 {
             let began = SystemClock.monotonic();
             std::thread::scope(|scope| {
                 scope.spawn(|| database.put(&table, key.to_be_bytes(), b"v").unwrap());
-                while database.log().flushed() == position {
-                    alarm.wait(&socket, Some(stream.watch()), position, LONG).unwrap();
+                while sender.next(&mut sent, 0).unwrap() == Step::Idle {
+                    alarm.wait(&socket, &sender, LONG).unwrap();
                 }
             });
             assert!(
@@ -170,11 +108,16 @@ mod tests {
         }
         // Nothing comes any more: the end is not waited for either.
         let began = SystemClock.monotonic();
-        alarm
-            .wait(&socket, Some(stream.watch()), database.log().flushed(), Duration::from_millis(1))
-            .unwrap();
-        drop(alarm);
+        while sender.next(&mut sent, 0).unwrap() != Step::Idle {}
+        alarm.wait(&socket, &sender, Duration::from_millis(1)).unwrap();
         assert!(SystemClock.monotonic().saturating_sub(began) < LONG / 2);
+        // A bell that rings when its wait is over shortens one wait, and no more.
+        (&alarm.bell.pipe).write_all(&[1]).unwrap();
+        alarm.wait(&socket, &sender, LONG).unwrap();
+        let began = SystemClock.monotonic();
+        let short = Duration::from_millis(50);
+        alarm.wait(&socket, &sender, short).unwrap();
+        assert!(SystemClock.monotonic().saturating_sub(began) >= short, "the stream does not sleep");
         database.close().unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The stream of `START_REPLICATION`.
 //!
 //! Messages go out as long as there is log, and what the receiver says is taken in between. Where there is neither, the thread sleeps until
-//! one of them comes: a second thread waits for the log, and wakes it (`log_alarm`). A receiver that says nothing for half of the
+//! one of them comes: the flush of the log wakes it (`log_alarm`). A receiver that says nothing for half of the
 //! time-out is asked; one that says nothing for all of it is given up. When the server ends, what is durable by then is sent first.
 //!
 //! ```text
@@ -36,7 +36,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// A stream under way.
 struct Streaming {
-    /// First: it is ended while the stream of the log is open, which wakes it.
     alarm: LogAlarm,
     sender: Sender,
     slot: Option<ActiveSlot>,
@@ -83,7 +82,7 @@ impl ReplicationConnection {
         let process_id = self.registered.entry.process_id;
         let slot = start.slot.as_deref().map(|name| self.replication.use_slot(name, process_id));
         let slot = slot.transpose().map_err(of_slot)?;
-        let sender =
+        let mut sender =
             Sender::begin(self.replication.database(), start.position, start.timeline).map_err(of_sender)?;
         let now = self.context.clock.monotonic();
         let status = SenderStatus {
@@ -100,8 +99,8 @@ impl ReplicationConnection {
             lag: Lag::default(),
             behind_since_micros: None,
         };
-        let alarm = LogAlarm::start().map_err(|error| {
-            SqlError::new(SqlState::INSUFFICIENT_RESOURCES, format!("no thread for a stream: {error}"))
+        let alarm = LogAlarm::start(&mut sender).map_err(|error| {
+            SqlError::new(SqlState::INSUFFICIENT_RESOURCES, format!("no pipe for a stream: {error}"))
         })?;
         Ok(Streaming { alarm, sender, slot, status, heard: now, spoke: now, has_asked: false })
     }
@@ -138,9 +137,7 @@ impl ReplicationConnection {
             }
             self.keep_alive(streaming)?;
             if step == Step::Idle {
-                let watch = streaming.sender.watch();
-                let position = streaming.sender.position();
-                streaming.alarm.wait(&self.transport.socket, watch, position, REST)?;
+                streaming.alarm.wait(&self.transport.socket, &streaming.sender, REST)?;
             } else if !self.replication.is_waited_for(&self.application_name) {
                 self.context.clock.sleep(GATHER);
             }

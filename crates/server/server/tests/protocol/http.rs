@@ -86,3 +86,30 @@ fn a_connection_serves_one_request_with_a_head_of_limited_size() {
     assert!(!answer.starts_with("HTTP/1.1 200 "), "{answer} after {sent:?}, {read:?}");
     assert!(get(&server, "/health/live").starts_with("HTTP/1.1 200 "));
 }
+
+/// A server that comes back may be refused by the one to follow: before there is a database, this is where it shows.
+#[test]
+fn what_holds_a_starting_server_up_is_said() {
+    let server = Server::start(&with_http()).unwrap();
+    let metric = |name: &str| {
+        let metrics = get(&server, "/metrics");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse::<f64>().unwrap()
+    };
+    let ready = || get(&server, "/health/ready");
+    assert!(ready().ends_with("\r\n\r\nstarting\n"), "{}", ready());
+    assert_eq!(metric("seawall_server_start_failures_total"), 0.0);
+    assert_eq!(metric("seawall_server_start_held_up_seconds"), 0.0);
+    let progress = server.progress();
+    progress.held_up("the slot is in use");
+    progress.held_up("no such\nrole");
+    let said = ready();
+    assert!(said.starts_with("HTTP/1.1 503 "), "{said}");
+    assert!(said.contains("held up") && said.ends_with("in 2 attempts: no such role\n"), "{said}");
+    assert_eq!(metric("seawall_server_start_failures_total"), 2.0);
+    assert!(metric("seawall_server_start_held_up_seconds") > 0.0);
+    progress.goes_on();
+    assert!(ready().ends_with("\r\n\r\nstarting\n"), "{}", ready());
+    assert_eq!(metric("seawall_server_start_failures_total"), 2.0);
+    assert_eq!(metric("seawall_server_start_held_up_seconds"), 0.0);
+}

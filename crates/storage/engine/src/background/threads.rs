@@ -8,6 +8,7 @@ use seawall_sync::thread;
 use seawall_types::Lsn;
 
 use crate::background::IDLE;
+use crate::checkpoint::priority::Priority;
 use crate::checkpoint::statistics::Trigger;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -99,10 +100,7 @@ impl Engine {
         }
     }
 
-    /// Writers go first on a processor that both want: a checkpoint has time until the memtable is full, and the throttle sees to it that it
-    /// ends before that. Its threads for merging and writing are started from here, and do the same.
     fn run_checkpoints(&self) {
-        seawall_sync::give_way();
         let background = &self.background;
         loop {
             let seen = background.checkpoint_work.read();
@@ -118,8 +116,9 @@ impl Engine {
                 continue;
             };
             // A bug in there must not leave writers waiting for a checkpoint that nobody makes any more.
-            let checkpoint =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.checkpoint(trigger)));
+            let checkpoint = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                self.checkpoint_at(Priority::GivesWay, trigger)
+            }));
             let error = match checkpoint {
                 Ok(Ok(_)) => continue,
                 Ok(Err(Error::StandbysLack { lsn })) => {

@@ -102,6 +102,18 @@ impl<'a> Standby<'a> {
         Ok(copied.filter(|_| self.copied_until().is_some()).map(|copied| copied.timeline))
     }
 
+    /// The history of that timeline.
+    ///
+    /// # Errors
+    /// As `copied_on`; `Log` if the history is damaged, or not there.
+    pub fn copied_history(&self) -> Result<Option<TimelineHistory>, Error> {
+        if self.copied_until().is_none() {
+            return Ok(None);
+        }
+        let disk = &self.database.engine().environment.disk;
+        copied::read(&**disk)?.map(|copied| copied.history(disk)).transpose()
+    }
+
     /// Waits until everything before `lsn` is applied, for at most `limit`. [`Database::cancel_token`] ends the wait.
     ///
     /// # Errors

@@ -27,7 +27,7 @@
 //! 2. Once the primary has sent a beginning: the marker `rewinding` (`marker`), durable. From here on this is no database, and only another rewind opens it.
 //! 3. The rows, as above. Then the system keyspace.
 //! 4. The beginning of the log at B, both copies of the superblock, and all other files of the log but the holds go.
-//! 5. The file `copied`; then the marker goes.
+//! 5. The file `archiving-off`, as the primary has it, and the file `copied`; then the marker goes.
 //!
 //! **If the power goes** before 2, this is the server that it was. After that, the next rewind begins at 3, from the same C, or a lower one if the
 //! server to follow is another one by now. After 5, the directory is followed as a copy is.
@@ -58,6 +58,7 @@ use crate::inspect::log_records::open_reader;
 use crate::log::hold::hold_error;
 use crate::log::setup::{LogSetup, tree_options};
 use crate::options::Options;
+use crate::recovery::archive_mode::ArchiveMode;
 use crate::recovery::put_aside::{Aside, PutAside};
 use crate::recovery::timeline::history_of;
 use crate::row_key;
@@ -83,6 +84,8 @@ pub struct RowsFromPrimary {
     pub history: TimelineHistory,
     /// The segment's bytes before the redo point; none if the primary has not begun that segment.
     pub head: Vec<u8>,
+    /// Whether the primary may archive.
+    pub archive_mode: ArchiveMode,
 }
 
 impl RowsFromPrimary {
@@ -338,7 +341,7 @@ impl Rewind {
         self.rewound.changed_rows = self.replaced.changed_rows();
         let kept = self.put_log(&from_primary)?;
         let history = from_primary.history_at_redo();
-        let RowsFromPrimary { base, history: primary, .. } = from_primary;
+        let RowsFromPrimary { base, history: primary, archive_mode, .. } = from_primary;
         let timeline = history.timeline(history.timeline);
         let superblock = Superblock {
             timeline: timeline.id,
@@ -363,6 +366,8 @@ impl Rewind {
         }
         self.open_log(&superblock, history)?;
         disk.sync_directory(LOG_DIRECTORY).map_err(io)?;
+        // Before the marker goes: what is opened then is the primary's database, which may be there to try something out.
+        archive_mode.apply(disk)?;
         copied::write(&self.environment.disk, end.end, &primary)?;
         disk.sync_directory("").map_err(io)?;
         marker::remove(disk)?;

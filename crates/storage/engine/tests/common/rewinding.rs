@@ -28,7 +28,8 @@ pub(crate) fn rewind(
         Err(Error::Io { .. }) if offset <= 4096 => head.clear(),
         read => read?,
     }
-    rewind.take_beginning(RowsFromPrimary { base, history: upstream, head })?;
+    let archive_mode = primary.log().archive_mode()?;
+    rewind.take_beginning(RowsFromPrimary { base, history: upstream, head, archive_mode })?;
     for (key, value) in backup.system_rows() {
         rewind.push(key, value)?;
     }

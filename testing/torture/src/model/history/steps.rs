@@ -4,29 +4,28 @@ use super::*;
 
 impl History {
     pub(super) fn write_directly(&mut self) -> Step {
-        let Some((table, id)) = self.handle() else { return self.define_directly() };
+        let Some(table) = self.handle() else { return self.define_directly() };
         let key = self.key();
         let value = (!self.random.chance(1, 4)).then(|| self.value());
         let durability = *self.random.pick(&[Durability::Sync, Durability::Async]);
-        self.write_row(&table, id, &key, value.as_deref(), durability)
+        self.write_row(&table, &key, value.as_deref(), durability)
     }
 
     /// A transaction of one row.
     fn write_row(
         &mut self,
-        table: &Table,
-        id: u64,
+        table: &Handle,
         key: &[u8],
         value: Option<&[u8]>,
         durability: Durability,
     ) -> Step {
         let (result, durability) = match value {
-            Some(value) => (self.database().with(durability).put(table, key, value), durability),
-            None => (self.database().delete(table, key), self.options.transaction.durability),
+            Some(value) => (self.database().with(durability).put(&table.real, key, value), durability),
+            None => (self.database().delete(&table.real, key), self.options.transaction.durability),
         };
         self.next_owner += 1;
         let mut open = self.open_plain(Isolation::ReadCommitted, durability);
-        let expected = self.plain_write(&mut open, id, key, value);
+        let expected = self.plain_write(&mut open, table, key, value);
         let expected = self.plain_commit(&open, expected);
         self.model.release(open.plain.owner);
         self.directly(&result, expected, &open.plain.overlay, durability, "put or delete")
@@ -67,7 +66,7 @@ impl History {
     }
 
     pub(super) fn read_directly(&mut self) -> Step {
-        let Some((table, id)) = self.handle() else { return self.define_directly() };
+        let Some(Handle { real: table, id, .. }) = self.handle() else { return self.define_directly() };
         let key = self.key();
         let result = self.database().get(&table, &key);
         let open = self.open_plain(Isolation::ReadCommitted, Durability::Async);
@@ -96,7 +95,7 @@ impl History {
                 // Of a creation that the power cut short only the outcome is compared.
                 let id = result.as_ref().map_or(u64::MAX, Table::id);
                 let expected = self.plain_create(&mut open, &name, id);
-                (result.map(|table| self.remember(table)), expected)
+                (result.map(|table| self.remember(table, Lsn::ZERO)), expected)
             }
             2 => (self.database().tables().drop(&name), self.plain_drop(&mut open, &name)),
             3 => (self.database().tables().truncate(&name), self.plain_truncate(&mut open, &name)),
@@ -116,6 +115,7 @@ impl History {
 
     pub(super) fn open_handle(&mut self) -> Step {
         let name = self.name();
+        let as_of = self.database().snapshot().lsn();
         let result = self.database().table(&name);
         if self.disk.crashed() {
             return Err(PowerLost);
@@ -123,7 +123,7 @@ impl History {
         let found = Overlay::default().id_of(self.model.at(self.visible()), &name);
         let expected = if found.is_some() { Outcome::Ok } else { Outcome::NoSuchTable };
         self.expect(&result, expected, "table")?;
-        result.into_iter().for_each(|table| self.remember(table));
+        result.into_iter().for_each(|table| self.remember(table, as_of));
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl History {
 
     /// A scan sees its snapshot, whatever is written and merged between two of its rows.
     pub(super) fn scan_while_writing(&mut self) -> Step {
-        let Some((table, id)) = self.handle() else { return self.define_directly() };
+        let Some(Handle { real: table, id, .. }) = self.handle() else { return self.define_directly() };
         if self.disk.crashed() {
             return Err(PowerLost);
         }
@@ -260,7 +260,7 @@ impl History {
         let expected = self.plain_commit(&open, expected);
         self.model.release(open.plain.owner);
         self.directly(&result, expected, &open.plain.overlay, Durability::Sync, "finish of a bulk load")?;
-        result.into_iter().for_each(|table| self.remember(table));
+        result.into_iter().for_each(|table| self.remember(table, Lsn::ZERO));
         Ok(())
     }
 
@@ -277,9 +277,10 @@ impl History {
         let statistics = self.database().statistics();
         if statistics.snapshots.alive == 0 {
             assert_eq!(statistics.memtable.frozen, 0, "a memtable is kept for nobody");
-            // A transaction may hold the lock of what it gives up once more.
+            // A transaction may hold the lock of what it gives up once more, and goes on to hold it while it is in doubt.
             let none_waits = statistics.reclaim.waiting == Some(0);
-            assert!(none_waits || !self.open.is_empty(), "space is kept for nobody");
+            let may_be_held = !self.open.is_empty() || self.model.newest().defines_in_doubt();
+            assert!(none_waits || may_be_held, "space is kept for nobody");
         }
         Ok(())
     }
@@ -346,7 +347,11 @@ impl History {
         self.reopen()?;
         let state = self.model.newest().clone();
         assert_content(&self.content_now(), &state.content(), "after close and open");
-        assert!(state.has_in_doubt(&in_doubt(self.database())), "after close and open: {:?}", state.prepared);
+        assert!(
+            state.has_in_doubt(&in_doubt(self.database())),
+            "after close and open, expected {}",
+            state.describe_in_doubt()
+        );
         let replayed = self.database().statistics().recovery.rows;
         assert!(replayed <= 64, "a closed database replays {replayed} rows");
         self.start_over(state);
@@ -386,12 +391,37 @@ impl History {
             same_but_for_unknown_ids(&state.content(), &content) && state.has_in_doubt(&in_doubt)
         });
         let Some(state) = found else {
-            let last = self.model.survivors().last().expect("there is a newest state").content();
-            assert_content(&content, &last, &format!("after {outcome:?}, compared with the newest state"));
-            panic!("no state with this content has this in doubt: {in_doubt:?}");
+            let all = self.model.survivors().map(|state| difference(state, &content, &in_doubt));
+            let all: Vec<String> = all.collect();
+            panic!(
+                "after {outcome:?} there is none of the states that may be there:\n  {}",
+                all.join("\n  ")
+            );
         };
         let state = state.with_ids(&content).with_stamps(&in_doubt);
         self.start_over(state);
+    }
+}
+
+/// How a state is not what was found, in a line.
+fn difference(state: &State, content: &Content, found: &BTreeMap<String, InDoubtTransaction>) -> String {
+    let names =
+        |content: &Content| content.iter().map(|(name, (id, _))| (name.clone(), *id)).collect::<Vec<_>>();
+    let expected = state.content();
+    if names(&expected).iter().map(|(name, _)| name).ne(content.keys()) {
+        return format!("tables {:?}, expected {:?}", names(content), names(&expected));
+    }
+    let rows = |name: &String| (&content[name], &expected[name]);
+    let other = content.keys().find(|name| rows(name).0 != rows(name).1);
+    match other.map(|name| (name, rows(name))) {
+        Some((name, ((id, rows), (expected_id, expected)))) if id != expected_id || rows != expected => {
+            let same = rows.iter().zip(expected).take_while(|(left, right)| left == right).count();
+            let counts = (rows.len(), expected.len());
+            format!(
+                "table {name} {id}, expected {expected_id}: {counts:?} rows, of which the first {same} are equal"
+            )
+        }
+        _ => format!("in doubt {found:?}, expected {}", state.describe_in_doubt()),
     }
 }
 

@@ -4,29 +4,29 @@ use super::*;
 
 impl History {
     pub(super) fn write_in_transaction(&mut self) -> Step {
-        let Some((table, id)) = self.handle() else { return self.define_directly() };
+        let Some(table) = self.handle() else { return self.define_directly() };
         let key = self.key();
         let value = self.value();
         let kind = self.random.below(8);
         self.with_transaction(|history, open, real| match kind {
             0..5 => {
-                let result = real.put(&table, &key, &value);
-                let expected = history.plain_write(open, id, &key, Some(&value));
+                let result = real.put(&table.real, &key, &value);
+                let expected = history.plain_write(open, &table, &key, Some(&value));
                 history.expect(&result, expected, "put")
             }
             5..7 => {
-                let result = real.delete(&table, &key);
-                let expected = history.plain_write(open, id, &key, None);
+                let result = real.delete(&table.real, &key);
+                let expected = history.plain_write(open, &table, &key, None);
                 history.expect(&result, expected, "delete")
             }
-            _ => history.get_for_update(open, real, &table, id, &key),
+            _ => history.get_for_update(open, real, &table, &key),
         })
     }
 
     pub(super) fn plain_write(
         &mut self,
         open: &mut Open,
-        id: u64,
+        table: &Handle,
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Outcome {
@@ -36,12 +36,12 @@ impl History {
         if key.len() > self.key_bytes_max {
             return Outcome::KeyTooLarge;
         }
-        let Some(storage) = self.model.storage_for_write(&open.plain, id) else {
+        let Some(storage) = self.model.storage_for_write(&open.plain, table.id) else {
             return Outcome::NoSuchTable;
         };
         let locked = self.model.lock(&mut open.plain, Place::Row(storage, key.to_vec()));
         if locked == Outcome::Ok {
-            open.plain.overlay.use_table(id, storage);
+            open.plain.overlay.use_table(table.id, storage, table.as_of);
             open.plain.overlay.rows.insert((storage, key.to_vec()), value.map(Arc::from));
         }
         locked
@@ -51,21 +51,20 @@ impl History {
         &mut self,
         open: &mut Open,
         real: &mut Transaction,
-        table: &Table,
-        id: u64,
+        table: &Handle,
         key: &[u8],
     ) -> Step {
-        let result = real.get_for_update(table, key);
+        let result = real.get_for_update(&table.real, key);
         if open.plain.failed {
             return self.expect(&result, Outcome::TransactionFailed, "get_for_update");
         }
-        let Some(storage) = self.model.storage_for_write(&open.plain, id) else {
+        let Some(storage) = self.model.storage_for_write(&open.plain, table.id) else {
             return self.expect(&result, Outcome::NoSuchTable, "get_for_update");
         };
         let locked = self.model.lock(&mut open.plain, Place::Row(storage, key.to_vec()));
         self.expect(&result, locked, "get_for_update")?;
         if let Ok(value) = result {
-            open.plain.overlay.use_table(id, storage);
+            open.plain.overlay.use_table(table.id, storage, table.as_of);
             open.plain.locked.insert(Place::Row(storage, key.to_vec()));
             let lsn = open.plain.statement_lsn(self.visible());
             let expected = open.plain.overlay.row(self.model.at(lsn), storage, key);
@@ -75,7 +74,7 @@ impl History {
     }
 
     pub(super) fn read_in_transaction(&mut self) -> Step {
-        let Some((table, id)) = self.handle() else { return self.define_directly() };
+        let Some(Handle { real: table, id, .. }) = self.handle() else { return self.define_directly() };
         let key = self.key();
         self.with_transaction(|history, open, real| {
             let result = real.get(&table, &key);
@@ -117,7 +116,7 @@ impl History {
     }
 
     pub(super) fn scan_in_transaction(&mut self) -> Step {
-        let Some((table, id)) = self.handle() else { return self.define_directly() };
+        let Some(Handle { real: table, id, .. }) = self.handle() else { return self.define_directly() };
         let bounds = draw_bounds(&mut self.random, &self.keys);
         let reverse = self.random.chance(1, 2);
         let limit = if self.random.chance(1, 4) { self.random.index(5) } else { usize::MAX };
@@ -159,7 +158,7 @@ impl History {
                 let id = result.as_ref().map_or(0, Table::id);
                 let expected = history.plain_create(open, &name, id);
                 history.expect(&result, expected, "create_table")?;
-                result.into_iter().for_each(|table| history.remember(table));
+                result.into_iter().for_each(|table| history.remember(table, Lsn::ZERO));
                 Ok(())
             }
             2 => {
@@ -204,7 +203,7 @@ impl History {
         self.expect(&result, expected, "table")?;
         if let Ok(table) = result {
             assert_eq!(Some(table.id()), found);
-            self.remember(table);
+            self.remember(table, lsn);
         }
         Ok(())
     }
@@ -252,7 +251,7 @@ impl History {
         let storage = self.model.draw_storage();
         let overlay = &mut open.plain.overlay;
         overlay.objects.insert(id, Some(Object { name: name.to_owned(), storage }));
-        overlay.defined.insert(id, Some(storage));
+        overlay.define(id, Some(storage));
         overlay.system.extend([Place::Name(name.to_owned()), Place::Object(id)]);
         Outcome::Ok
     }
@@ -264,7 +263,7 @@ impl History {
         };
         let overlay = &mut open.plain.overlay;
         overlay.objects.insert(id, None);
-        overlay.defined.insert(id, None);
+        overlay.define(id, None);
         overlay.system.extend([Place::Name(name.to_owned()), Place::Object(id)]);
         Outcome::Ok
     }
@@ -277,7 +276,7 @@ impl History {
         let storage = self.model.draw_storage();
         let overlay = &mut open.plain.overlay;
         overlay.objects.insert(id, Some(Object { storage, ..object }));
-        overlay.defined.insert(id, Some(storage));
+        overlay.define(id, Some(storage));
         overlay.system.insert(Place::Object(id));
         Outcome::Ok
     }
