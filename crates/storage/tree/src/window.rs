@@ -156,9 +156,9 @@ impl Tree {
             }
             let used: Vec<&Range<Vec<u8>>> =
                 windows.iter().filter(|window| window.used[index]).map(|window| &window.range).collect();
-            let (without, gone) = run.without(&self.pages, &used)?;
-            parts.extend(without);
-            segments.extend(gone.into_iter().map(|range| (index, range)));
+            let without = run.without(&self.pages, &used)?;
+            parts.extend(without.parts);
+            segments.extend(without.segments.into_iter().map(|range| (index, range)));
         }
         let (mut rows, mut rows_read, mut lost_values) = (0, 0, Vec::new());
         for mut window in windows {

@@ -449,3 +449,105 @@ fn runs_that_are_being_settled_lose_nothing_and_the_next_one_goes_on() {
         },
     );
 }
+
+/// Runs become one in two slices and more, with power lost at every call, and once more at every call of what goes on after that.
+#[test]
+fn a_slice_is_there_whole_or_not_at_all() {
+    let disk = SimulatedDisk::new(9);
+    let before = sample(&disk);
+    let (sources, target) = (vec![1, 0], stored_run(2));
+    // A slice, from where the tree says that the last one ended.
+    let step = |disk: &SimulatedDisk| -> Result<(), TreeError> {
+        let opened = Tree::open(disk, seawall_tree::TreeAccess::Write, common::options())?;
+        let tree = Arc::new(opened.tree);
+        let mut from = Some(Vec::new());
+        while let Some(at) = from {
+            let merged = slice(&tree, (&before.stored_runs(), &target), &at, 9_000, STAMP)?;
+            tree.apply_chunk(merged.chunk, None)?;
+            from = merged.next;
+        }
+        Ok(())
+    };
+    // What there is after each slice.
+    let mut states = vec![before.clone()];
+    {
+        let disk = disk.copy();
+        let tree = Arc::new(open(&disk));
+        let mut from = Some(Vec::new());
+        while let Some(at) = from {
+            let merged = slice(&tree, (&before.stored_runs(), &target), &at, 9_000, STAMP).unwrap();
+            tree.apply_chunk(merged.chunk, None).unwrap();
+            from = merged.next.clone();
+            let mut state = states.last().unwrap().clone();
+            state.merge_slice(&sources, 2, from.as_deref());
+            state.assert_stored(&tree, "after a slice");
+            state.assert_segments(&tree, "after a slice");
+            states.push(state);
+        }
+    }
+    assert!(states.len() > 3, "{} states", states.len());
+    lose_power_everywhere(
+        &disk,
+        |disk| drop(step(disk)),
+        |disk, is_done, context| {
+            let tree = Arc::new(open(&disk));
+            let found = common::contents(&tree);
+            let is_this = |state: &&Stored| {
+                state.runs.iter().all(|(number, rows)| {
+                    let (from, to) = (stored_run(*number).key(&[]), stored_run(number + 1).key(&[]));
+                    found.range(from..to).map(|(key, _)| &key[8..]).eq(rows.keys().map(|key| &key[..]))
+                })
+            };
+            let state =
+                states.iter().rev().find(is_this).unwrap_or_else(|| panic!("{context}: no such state"));
+            assert!(!is_done || state.runs.len() == 1, "{context}");
+            state.assert_stored(&tree, context);
+            state.assert_segments(&tree, context);
+            assert_eq!(state.seen(), before.seen(), "{context}");
+            // What is left are runs like others: a window takes them all.
+            let merged =
+                tree.merge_window(everything(), &state.stored_runs(), None, &|_| false, STAMP).unwrap();
+            tree.apply_chunk(merged.chunk, None).unwrap();
+            common::assert_holds(&tree, &before.seen(), context);
+        },
+    );
+}
+
+/// A power loss between two slices, of which the second one may be under way: what goes on from there with new slices loses nothing, wherever
+/// the power goes once more.
+#[test]
+fn slices_that_follow_a_power_loss_lose_nothing() {
+    let first = SimulatedDisk::new(10);
+    let before = sample(&first);
+    {
+        let tree = Arc::new(open(&first));
+        let merged = slice(&tree, (&before.stored_runs(), &stored_run(2)), &[], 9_000, STAMP).unwrap();
+        assert!(merged.next.is_some() && merged.emptied.is_empty());
+        tree.apply_chunk(merged.chunk, None).unwrap();
+    }
+    // In the order in which an engine has them: the target behind the newest of the runs that it is made of.
+    let left = [stored_run(1), stored_run(2), stored_run(0)];
+    let all_of_them = |disk: &SimulatedDisk| -> Result<(), TreeError> {
+        let opened = Tree::open(disk, seawall_tree::TreeAccess::Write, common::options())?;
+        let tree = Arc::new(opened.tree);
+        let mut from = Some(Vec::new());
+        while let Some(at) = from {
+            let merged = slice(&tree, (&left, &stored_run(3)), &at, 20_000, STAMP)?;
+            tree.apply_chunk(merged.chunk, None)?;
+            from = merged.next;
+        }
+        Ok(())
+    };
+    let seen = before.seen();
+    lose_power_everywhere(
+        &first,
+        |disk| drop(all_of_them(disk)),
+        |disk, _, context| {
+            let tree = Arc::new(open(&disk));
+            let all = [stored_run(1), stored_run(3), stored_run(2), stored_run(0)];
+            let merged = tree.merge_window(everything(), &all, None, &|_| false, STAMP).unwrap();
+            tree.apply_chunk(merged.chunk, None).unwrap();
+            common::assert_holds(&tree, &seen, context);
+        },
+    );
+}

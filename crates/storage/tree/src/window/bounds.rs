@@ -87,6 +87,15 @@ enum EndKind {
     LeafOfRun,
 }
 
+/// An end that a window may have.
+struct End {
+    key: Vec<u8>,
+    /// Leaves of each source before it.
+    counts: Vec<u64>,
+    /// Of all.
+    leaves: u64,
+}
+
 impl Tree {
     /// The window of about `window_bytes` of leaves, those of `runs` included, that begins where `range` does, and ends there at the latest.
     /// With a leaf of each run and of the tree around its ends it has no more. It ends at a border of leaves of the tree if it is at least
@@ -114,8 +123,8 @@ impl Tree {
         }
         let page_bytes = self.format().page_bytes() as u64;
         let (mut counts, mut leaves) = (vec![0_u64; sources.len()], 0);
-        // The last end of each kind, and what the window has then.
-        let mut ends: [Option<(Vec<u8>, Vec<u64>, u64)>; 3] = [const { None }; 3];
+        // The last one of each kind.
+        let mut ends: [Option<End>; 3] = [const { None }; 3];
         let end = loop {
             let Some((source, fence)) = first_fence(&mut sources)? else { break None };
             if fence.key > range.start {
@@ -124,17 +133,17 @@ impl Tree {
                     (0, false) => EndKind::Leaf,
                     _ => EndKind::LeafOfRun,
                 };
-                ends[kind as usize] = Some((fence.key, counts.clone(), leaves));
+                ends[kind as usize] = Some(End { key: fence.key, counts: counts.clone(), leaves });
                 if leaves * page_bytes >= window_bytes {
-                    let is_large = |(_, _, leaves): &&(_, _, u64)| leaves * page_bytes * 2 >= window_bytes;
-                    break ends.iter().flatten().find(is_large).cloned();
+                    let is_large = |end: &End| end.leaves * page_bytes * 2 >= window_bytes;
+                    break ends.into_iter().flatten().find(is_large);
                 }
             }
             counts[source] += 1;
             leaves += 1;
         };
         let (end, mut counts) = match end {
-            Some((end, counts, _)) => (end, counts),
+            Some(end) => (end.key, end.counts),
             None => (range.end, counts),
         };
         let run_leaves = counts.split_off(1);

@@ -195,9 +195,9 @@ impl Tree {
                 parts.extend(run.gone());
                 emptied.push(index);
             } else if slice.used[index] {
-                let (without, gone) = run.without(&self.pages, &ranges)?;
-                parts.extend(without);
-                segments.extend(gone.into_iter().map(|range| (index, range)));
+                let without = run.without(&self.pages, &ranges)?;
+                parts.extend(without.parts);
+                segments.extend(without.segments.into_iter().map(|range| (index, range)));
             }
         }
         if let Some(value) = listed {

@@ -32,6 +32,13 @@ struct Segment {
     end: Option<Vec<u8>>,
 }
 
+/// What takes rows out of a run.
+pub(super) struct Without {
+    pub(super) parts: Vec<Part>,
+    /// Where the segments begin that go with them.
+    pub(super) segments: Vec<Range<Vec<u8>>>,
+}
+
 impl StoredRun {
     /// The key under which a row of the run stands in the tree.
     pub fn key(&self, row_key: &[u8]) -> Vec<u8> {
@@ -87,13 +94,12 @@ impl StoredRun {
         }
     }
 
-    /// What takes the rows of `windows`, which ascend, out of it, and those segments of its filter of which no row is left; and the row
-    /// keys of these segments. Long values stay: the rows that won have them.
+    /// What takes the rows of `windows`, which ascend, out of it, and those segments of its filter of which no row is left. Long values stay: the rows that won have them.
     pub(super) fn without(
         &self,
         pages: &PublishedPages,
         windows: &[&Range<Vec<u8>>],
-    ) -> Result<(Vec<Part>, Vec<Range<Vec<u8>>>), TreeError> {
+    ) -> Result<Without, TreeError> {
         let (mut parts, mut segments) = (Vec::new(), Vec::<Range<Vec<u8>>>::new());
         for window in windows {
             let range = self.key(&window.start)..self.key(&window.end);
@@ -113,7 +119,7 @@ impl StoredRun {
             let range = self.filter_key(&range.start)..self.filter_key(&range.end);
             parts.push(Part::Cut { range, values: OldValues::Free });
         }
-        Ok((parts, segments))
+        Ok(Without { parts, segments })
     }
 
     /// The segments with rows in `window` that have none outside of all `windows`: from where to where they begin.

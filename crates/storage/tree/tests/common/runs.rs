@@ -8,12 +8,12 @@ use seawall_tree::{
 };
 use seawall_types::Lsn;
 
+pub(crate) use super::STAMP;
 use super::{Changes, Model, apply_to, assert_contains, contents};
 
 /// Runs are listed under this number.
 pub(crate) const LIST: u64 = 1 << 63;
 pub(crate) const FILTERS: u64 = (1 << 63) + (1 << 61);
-pub(crate) const STAMP: Lsn = Lsn::new(1_000_000);
 pub(crate) const ROWS_PER_SEGMENT: usize = 50;
 
 /// What the tree and its runs are to hold.
