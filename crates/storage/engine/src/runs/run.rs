@@ -77,7 +77,6 @@ impl RunNumber {
     }
 
     /// The key of the row that lists the run.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for checkpoints that write runs"))]
     pub(crate) fn list_key(self) -> Vec<u8> {
         row_key::encode(RUNS, &self.0.to_be_bytes())
     }
