@@ -12,6 +12,9 @@
 //! What is on disk if the power goes: rows of the windows before are in the main part and out of the runs, replayed ones with them; the redo point is
 //! the old one, so that they are replayed again, which changes nothing.
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::sync::Arc;
 
 use seawall_tree::{Change, MergeSource, MergedWindow, StoredRun, Superblock, Tree, TreeError};
@@ -23,20 +26,18 @@ use crate::row_key;
 use crate::runs::list::read_list;
 use crate::runs::run::Run;
 
-impl Run {
-    /// As the tree knows it.
-    pub(crate) fn stored(&self) -> StoredRun {
-        StoredRun {
-            rows: self.number.rows_table().get(),
-            filter: self.number.filter_table().get(),
-            listed: self.number.list_key(),
-        }
+/// A run as the tree knows it.
+fn stored(run: &Run) -> StoredRun {
+    StoredRun {
+        rows: run.number.rows_table().get(),
+        filter: run.number.filter_table().get(),
+        listed: run.number.list_key(),
     }
 }
 
 /// All runs that the tree lists, newest first.
 fn stored_runs(tree: &Tree, superblock: &Superblock) -> Result<Vec<StoredRun>, Error> {
-    Ok(read_list(tree, superblock)?.iter().map(|run| run.stored()).collect())
+    Ok(read_list(tree, superblock)?.iter().map(|run| stored(run)).collect())
 }
 
 /// Applies the chunk of a window. A superblock goes with it that counts the runs that are left.
