@@ -71,8 +71,8 @@ pub(crate) fn settle_runs(
     settled.map_err(|error| Error::tree(&error))
 }
 
-/// Merges `rows` of users, which are newer than all in the tree, where runs have rows, and what lies between. Where it ends no run has any at or
-/// behind the next row: what is left of `rows` can be merged in place. `stamp` is at least that of every row.
+/// Merges `rows` of users, which are newer than all in the tree, over what runs have: all of them, or none if there are no runs, so that they
+/// can be merged in place by several threads. `stamp` is at least that of every row.
 ///
 /// # Errors
 /// As `settle_runs`.
@@ -85,6 +85,9 @@ pub(crate) fn merge_over_runs(
 ) -> Result<(), Error> {
     let failed = |error| Error::tree(&error);
     let mut runs = stored_runs(tree, superblock)?;
+    if runs.is_empty() {
+        return Ok(());
+    }
     let end = first_local_key().to_vec();
     let (mut from, _) = row_key::table_range(TableId::new(FIRST_USER_TABLE));
     while let Some((key, _)) = rows.peek()
@@ -104,12 +107,24 @@ pub(crate) fn merge_over_runs(
             apply(tree, superblock, merged).map_err(failed)?;
             emptied.into_iter().rev().for_each(|index| drop(runs.remove(index)));
         } else {
-            let mut below = Below { rows: &mut *rows, end: &window.end };
-            while below.peek().is_some() {
-                let plan = tree.merge_chunk(&mut below, chunk_bytes, stamp).map_err(failed)?;
-                tree.apply_chunk(plan, None).map_err(failed)?;
-            }
+            merge_below(tree, rows, &window.end, chunk_bytes, stamp).map_err(failed)?;
         }
+    }
+    merge_below(tree, rows, &end, chunk_bytes, stamp).map_err(failed)
+}
+
+/// Merges the rows below `end` in place: no run has rows there.
+fn merge_below(
+    tree: &Tree,
+    rows: &mut dyn MergeSource,
+    end: &[u8],
+    chunk_bytes: u64,
+    stamp: Lsn,
+) -> Result<(), TreeError> {
+    let mut below = Below { rows, end };
+    while below.peek().is_some() {
+        let plan = tree.merge_chunk(&mut below, chunk_bytes, stamp)?;
+        tree.apply_chunk(plan, None)?;
     }
     Ok(())
 }
