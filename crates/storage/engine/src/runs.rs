@@ -17,7 +17,8 @@
 //!   it, and the first checkpoint after an open cuts it out (`unlisted`).
 //! * **Absolute.** A row may be there twice, after a crash, and then both are equal; it is never nowhere.
 //!
-//! Start at `run` for what a run is, `list` for which there are, `filter` for what spares a read of them.
+//! Start at `run` for what a run is, `list` for which there are, `filter` for what spares a read of them, `settle` for merges into the main part
+//! where no engine is open yet.
 
 pub(crate) mod check;
 pub(crate) mod filter;
