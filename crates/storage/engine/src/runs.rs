@@ -16,15 +16,19 @@
 //!   it, and the first checkpoint after an open cuts it out (`unlisted`).
 //! * **Absolute.** A row may be there twice, after a crash, and then both are equal; it is never nowhere.
 //!
-//! Start at `run` for what a run is, `list` for which there are, `filter` for what spares a read of them.
+//! Start at `run` for what a run is, `list` for which there are, `filter` for what spares a read of them; `route` and `write` for how
+//! a checkpoint makes one, `window` for how it ends.
 
 pub(crate) mod check;
 pub(crate) mod filter;
 pub(crate) mod filters_read;
 pub(crate) mod list;
+pub(crate) mod route;
 pub(crate) mod run;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unlisted;
+pub(crate) mod window;
+pub(crate) mod write;

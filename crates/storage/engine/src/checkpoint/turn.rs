@@ -7,6 +7,7 @@ use seawall_sync::{Mutex, MutexGuard};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::ListedStorage;
+use crate::runs::run::RunNumber;
 
 /// What checkpoints remember from one to the next.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct CheckpointState {
     pub(crate) strays_are_gone: bool,
     /// No run is in the tree that the list lacks. See `runs::unlisted`.
     pub(crate) unlisted_runs_are_gone: bool,
+    /// The number of the next run: the superblock says that it is used, and no page has it yet.
+    pub(crate) drawn_run: Option<RunNumber>,
 }
 
 /// See the module.
@@ -41,6 +44,7 @@ impl CheckpointTurn {
             struck_off: Vec::new(),
             strays_are_gone: false,
             unlisted_runs_are_gone: false,
+            drawn_run: None,
         };
         CheckpointTurn { state: Mutex::new(state), waiters: AtomicU64::new(0) }
     }

@@ -111,7 +111,7 @@ impl Segment {
 }
 
 /// The filter of a run, in memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Filter {
     /// Where each segment begins, ascending.
     separators: Vec<Box<[u8]>>,
@@ -124,6 +124,12 @@ impl Filter {
         let above = self.separators.partition_point(|separator| **separator <= *row_key);
         // Where no segment is, nothing says that there are no rows.
         above.checked_sub(1).is_none_or(|index| self.segments[index].may_contain(hash))
+    }
+
+    /// Adds a segment that begins behind the others.
+    pub(crate) fn add(&mut self, segment: BuiltSegment) {
+        self.segments.push(Segment::decode(&segment.value).expect("a segment that was just built decodes"));
+        self.separators.push(segment.separator.into());
     }
 
     /// Rows of the tree that it was read from.
@@ -150,7 +156,7 @@ impl Filter {
     ) -> Result<Option<Filter>, Error> {
         let failed = |error| Error::tree(&error);
         let (from, to) = row_key::table_range(table);
-        let mut filter = Filter { separators: Vec::new(), segments: Vec::new() };
+        let mut filter = Filter::default();
         let mut cursor = LeafCursor::seek(tree.pages(), &from).map_err(failed)?;
         while let Some(row) = cursor.row() {
             let key = row.key.to_vec();
@@ -196,7 +202,6 @@ pub(crate) struct FilterBuilder {
     last_key: Vec<u8>,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "for checkpoints that write runs"))]
 impl FilterBuilder {
     /// `inline_bytes_max` is the length of the longest value that a leaf holds inline.
     ///

@@ -49,7 +49,7 @@ const _: () = assert!(RUN_NUMBERS_MAX < u64::MAX - FIRST_FILTER_TABLE);
 pub(crate) const DESCRIPTOR_BYTES: usize = 88;
 const DESCRIPTOR_VERSION: u8 = 1;
 /// Beyond this a filter lets no key pass that it should not, and only takes memory.
-const FILTER_BITS_MAX: u16 = 64;
+pub(crate) const FILTER_BITS_MAX: u16 = 64;
 
 /// The number of a run. It says nothing about its age: a run that is made of others gets a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,7 +76,6 @@ impl RunNumber {
     }
 
     /// The key of the row that lists the run.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for checkpoints that write runs"))]
     pub(crate) fn list_key(self) -> Vec<u8> {
         row_key::encode(RUNS, &self.0.to_be_bytes())
     }
@@ -120,7 +119,6 @@ pub(crate) struct RunDescriptor {
 }
 
 impl RunDescriptor {
-    #[cfg_attr(not(test), expect(dead_code, reason = "for checkpoints that write runs"))]
     pub(crate) fn encode(&self) -> [u8; DESCRIPTOR_BYTES] {
         let mut value = [0; DESCRIPTOR_BYTES];
         value[0] = DESCRIPTOR_VERSION;

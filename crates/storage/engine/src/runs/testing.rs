@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_memtable::Cursor;
+use seawall_memtable::{Cursor, Memtable};
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use seawall_tree::{BulkLoader, Change, MergeSource, Superblock};
 use seawall_types::{Lsn, TableId};
@@ -60,7 +60,7 @@ pub(crate) fn leave_unlisted_run(engine: &Engine, filter_bits: u16) -> RunNumber
 }
 
 fn frozen_and_flushed(engine: &Engine) -> Frozen {
-    let frozen = engine.freeze().unwrap();
+    let frozen = engine.freeze(Arc::new(Memtable::new(0))).unwrap();
     engine.log().unwrap().flush_until(frozen.end).unwrap();
     frozen
 }
@@ -157,7 +157,7 @@ fn list_run(engine: &Engine, frozen: &Frozen, number: RunNumber, descriptor: Run
     let mut view: View = (*engine.view.load_full()).clone();
     view.runs = std::iter::once(Arc::new(run)).chain(view.runs.iter().cloned()).collect();
     engine.view.store(Arc::new(view));
-    engine.release(frozen);
+    engine.release(frozen, None);
     engine.read_filters();
 }
 

@@ -1,0 +1,213 @@
+//! Merging runs into the main part of the tree, a key range at a time.
+//!
+//! ```text
+//!   runs up to the horizon   [  b  |   f    ]  [  c | ]      what they have in the window goes ...
+//!   main part                [ a . | d . . g | ]
+//!                                  window                    ... into its leaves, which are built anew: see `seawall_tree`, `window`
+//! ```
+//! Invariants:
+//! * A window takes all that the oldest runs have there, up to the youngest one that no snapshot is older than. Those above stay.
+//! * A run that has nothing left is struck off the list in the chunk that takes the last of it, and the superblock counts one less with
+//!   that chunk. Readers lose it afterwards: who still has it finds nothing there, and the rows in the main part.
+//!
+//! What is on disk if the power goes: before the chunk is committed free pages, then the new state.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use seawall_tree::{GroupLeaf, Groups, LoadedWindow, StoredRun, Superblock, Tree, TreeError};
+use seawall_types::Lsn;
+
+use crate::catalog::first_local_key;
+use crate::checkpoint::merge_source::first_user_key;
+use crate::checkpoint::statistics::Totals;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::pacing::merge_pace::MergePace;
+use crate::row_key;
+use crate::runs::route::first_row;
+use crate::runs::run::{Run, RunNumber};
+use crate::sabotage::{Defect, sabotaged};
+
+impl Run {
+    /// As the tree knows it.
+    pub(crate) fn stored(&self) -> StoredRun {
+        StoredRun {
+            rows: self.number.rows_table().get(),
+            filter: self.number.filter_table().get(),
+            listed: self.number.list_key(),
+        }
+    }
+}
+
+impl Engine {
+    /// Merges all runs that no snapshot is older than, window by window. For who has the turn to change the tree.
+    ///
+    /// # Errors
+    /// As `merge_window`. What was merged before stays merged.
+    pub(crate) fn settle_runs(&self, pace: &mut MergePace<'_>, totals: &mut Totals) -> Result<(), Error> {
+        let mut from = first_user_key();
+        while let Some(window) = self.window_from(&from)? {
+            from.clone_from(&window.end);
+            self.merge_window(window, totals)?;
+            pace.rows_done(totals.rows, totals.written_bytes());
+        }
+        // Those that had nothing left, because the tables were dropped.
+        self.swap_windows(Vec::new(), &self.runs_to_merge(), totals)
+    }
+
+    /// Merges the rows of a range of users' row keys with what the runs up to the horizon have there. For who has the turn to change
+    /// the tree.
+    ///
+    /// # Errors
+    /// `DiskFull` and others of a chunk; the window can be merged again then. `Tree` for a page that cannot be read.
+    pub(crate) fn merge_window(&self, range: Range<Vec<u8>>, totals: &mut Totals) -> Result<(), Error> {
+        let mut runs = self.runs_to_merge();
+        if sabotaged(Defect::WindowSkipsRun) && runs.len() > 1 {
+            runs.pop();
+        }
+        let before = self.clock().monotonic();
+        let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
+        let window = self.tree.load_window(range, &stored, None, &|_| false, self.flushed());
+        totals.durations.merge += self.clock().monotonic().saturating_sub(before);
+        self.swap_windows(vec![window.map_err(|error| Error::tree(&error))?], &runs, totals)
+    }
+
+    /// Runs that may be merged into the main part, newest first: no snapshot is older.
+    fn runs_to_merge(&self) -> Vec<Arc<Run>> {
+        let horizon = if sabotaged(Defect::WindowUnderSnapshot) { Lsn::MAX } else { self.horizon() };
+        self.view().runs.iter().filter(|run| run.end() <= horizon).cloned().collect()
+    }
+
+    /// Puts windows in their places, and takes runs off the list that have nothing left then.
+    fn swap_windows(
+        &self,
+        windows: Vec<LoadedWindow>,
+        runs: &[Arc<Run>],
+        totals: &mut Totals,
+    ) -> Result<(), Error> {
+        let cut: &[Arc<Run>] = if sabotaged(Defect::WindowNotCut) { &[] } else { runs };
+        let stored: Vec<StoredRun> = cut.iter().map(|run| run.stored()).collect();
+        // The log is flushed past all that is in runs, and a backup that began since the last checkpoint takes what has changed since
+        // then by the stamps of pages.
+        let merged = self.tree.swap_windows(windows, &stored, self.flushed());
+        let merged = merged.map_err(|error| Error::tree(&error))?;
+        if merged.emptied.is_empty() {
+            return self.apply_chunk(merged.chunk, None, totals);
+        }
+        let emptied: Vec<RunNumber> = merged.emptied.iter().map(|index| runs[*index].number).collect();
+        let storing = self.redo.storing();
+        let current = self.redo.superblock();
+        let count = u32::try_from(emptied.len()).expect("the superblock counts all runs in 32 bits");
+        let superblock = Superblock { run_count: current.run_count - count, ..current };
+        self.apply_chunk(merged.chunk, Some(&superblock), totals)?;
+        self.redo.stored(superblock);
+        drop(storing);
+        self.forget_runs(&emptied);
+        Ok(())
+    }
+
+    /// Readers need the runs no more, which are not in the tree any more.
+    fn forget_runs(&self, gone: &[RunNumber]) {
+        self.change_view(|view| {
+            view.runs = view.runs.iter().filter(|run| !gone.contains(&run.number)).cloned().collect();
+        });
+    }
+
+    /// The next window at or after `from` where runs that may be merged have rows: about `checkpoint.chunk_bytes` of leaves, of the main
+    /// part and of runs together.
+    fn window_from(&self, from: &[u8]) -> Result<Option<Range<Vec<u8>>>, Error> {
+        let runs = self.runs_to_merge();
+        let mut first: Option<Vec<u8>> = None;
+        for run in &runs {
+            let next = first_row(&self.tree, run.prefix(), from)?;
+            first = first.into_iter().chain(next).min();
+        }
+        let Some(first) = first else { return Ok(None) };
+        let prefixes: Vec<_> = runs.iter().map(|run| run.prefix()).collect();
+        let window = window_at(&self.tree, &first, &prefixes, self.options.checkpoint.chunk_bytes);
+        let window = window.map_err(|error| Error::tree(&error))?;
+        Ok(Some(window.start.max(from.to_vec())..window.end))
+    }
+}
+
+/// The window that begins with the leaf of the main part for `first`: so many leaves, of the main part and of the runs whose keys begin
+/// with `prefixes`, that they take about `window_bytes`. It ends where a leaf of the main part does, or, where those are few, one of a run.
+fn window_at(
+    tree: &Tree,
+    first: &[u8],
+    prefixes: &[[u8; row_key::TABLE_BYTES]],
+    window_bytes: u64,
+) -> Result<Range<Vec<u8>>, TreeError> {
+    let start = match tree.groups(first, &[first, &[0]].concat()).next().transpose()? {
+        None => first.to_vec(),
+        Some(group) => {
+            let leaves = group.leaves_within(first, &[first, &[0]].concat());
+            group.leaves[leaves].first().map_or_else(|| first.to_vec(), |leaf| leaf.lower.clone())
+        }
+    };
+    let start = start.max(first_user_key());
+    let mut fences = vec![Fences::begin(tree, &[], &start)?];
+    for prefix in prefixes {
+        fences.push(Fences::begin(tree, prefix, &start)?);
+    }
+    let page_bytes = tree.format().page_bytes() as u64;
+    let mut bytes = 0;
+    loop {
+        // The main part's fence first, if a run has one there, too.
+        let heads = fences.iter().enumerate().filter_map(|(index, fences)| Some((fences.head.as_ref()?, index)));
+        let Some((_, index)) = heads.min_by_key(|(head, index)| (*head, *index)) else {
+            return Ok(start..first_local_key().to_vec());
+        };
+        let head = fences[index].head.take().expect("it has the least head");
+        bytes += page_bytes;
+        if bytes >= window_bytes && (index == 0 || bytes >= 2 * window_bytes) {
+            return Ok(start..head);
+        }
+        fences[index].step()?;
+    }
+}
+
+/// Where the leaves of the main part, or of a run, begin: row keys, ascending.
+struct Fences<'t> {
+    groups: Groups<'t>,
+    leaves: std::vec::IntoIter<GroupLeaf>,
+    prefix_bytes: usize,
+    /// Key in the tree; fences up to here are passed over.
+    from: Vec<u8>,
+    /// The end of its keys in the tree.
+    to: Vec<u8>,
+    head: Option<Vec<u8>>,
+}
+
+impl<'t> Fences<'t> {
+    /// Those behind the row key `start`.
+    fn begin(tree: &'t Tree, prefix: &[u8], start: &[u8]) -> Result<Fences<'t>, TreeError> {
+        let to = match row_key::table_of(prefix) {
+            Some(table) => row_key::table_range(table).1,
+            None => first_local_key().to_vec(),
+        };
+        let from = [prefix, start].concat();
+        let groups = tree.groups(&from, &to);
+        let leaves = Vec::new().into_iter();
+        let mut fences = Fences { groups, leaves, prefix_bytes: prefix.len(), from, to, head: None };
+        fences.step()?;
+        Ok(fences)
+    }
+
+    fn step(&mut self) -> Result<(), TreeError> {
+        loop {
+            for leaf in self.leaves.by_ref() {
+                if leaf.lower >= self.to {
+                    return Ok(());
+                }
+                if leaf.lower > self.from {
+                    self.head = Some(leaf.lower[self.prefix_bytes..].to_vec());
+                    return Ok(());
+                }
+            }
+            let Some(group) = self.groups.next().transpose()? else { return Ok(()) };
+            self.leaves = group.leaves.into_iter();
+        }
+    }
+}
