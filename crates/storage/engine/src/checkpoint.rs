@@ -236,7 +236,8 @@ impl Engine {
         priority.run(|| self.settle_runs_if_due(&mut pace, &mut totals))?;
         // The guard stays with this thread.
         let remembered: &mut CheckpointState = state;
-        let run = priority.run(|| self.merge_user_rows(remembered, frozen, &reclaim, &mut pace, &mut totals))?;
+        let run =
+            priority.run(|| self.merge_user_rows(remembered, frozen, &reclaim, &mut pace, &mut totals))?;
         let freed_before = totals.chunk.freed_pages;
         priority.run(|| self.cut_out(&reclaim, &mut pace, &mut totals))?;
         self.counters.reclaim.count_freed(totals.chunk.freed_pages - freed_before);

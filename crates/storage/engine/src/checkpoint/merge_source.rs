@@ -81,7 +81,14 @@ impl<'a> FrozenRows<'a> {
 
     /// Rows of the other system tables.
     pub(crate) fn of_system_behind_catalog(memtable: &'a Memtable, start: Lsn) -> FrozenRows<'a> {
-        FrozenRows::new(memtable, start, &first_key_behind_catalog(), Some(first_user_key()), Vec::new(), None)
+        FrozenRows::new(
+            memtable,
+            start,
+            &first_key_behind_catalog(),
+            Some(first_user_key()),
+            Vec::new(),
+            None,
+        )
     }
 
     fn new(
@@ -347,7 +354,8 @@ mod tests {
             let memtable = Memtable::new(1 << 20);
             let key_of =
                 |number: u64| row_key::encode(TableId::new(FIRST_USER_TABLE), &number.to_be_bytes()[6..]);
-            let mut keys: Vec<Vec<u8>> = (0..random.below(3_000)).map(|_| key_of(random.below(4_000))).collect();
+            let mut keys: Vec<Vec<u8>> =
+                (0..random.below(3_000)).map(|_| key_of(random.below(4_000))).collect();
             for key in &keys {
                 memtable.insert(key, Lsn::new(1), Some(b"value"), || Lsn::ZERO);
             }
@@ -359,8 +367,7 @@ mod tests {
             let ranges: Vec<Range<Vec<u8>>> =
                 bounds.chunks(2).map(|pair| key_of(pair[0])..key_of(pair[1])).collect();
             keys.retain(|key| ranges.iter().any(|range| range.contains(key)));
-            let mut rows =
-                FrozenRows::of_users(&memtable, Lsn::ZERO, Vec::new()).within(ranges.clone());
+            let mut rows = FrozenRows::of_users(&memtable, Lsn::ZERO, Vec::new()).within(ranges.clone());
             let mut parts = Vec::new();
             // Divided among threads, too.
             for key in rows.dividing_keys(usize::try_from(random.below(3)).unwrap()) {

@@ -155,7 +155,8 @@ fn window_at(
     let mut bytes = 0;
     loop {
         // The main part's fence first, if a run has one there, too.
-        let heads = fences.iter().enumerate().filter_map(|(index, fences)| Some((fences.head.as_ref()?, index)));
+        let heads =
+            fences.iter().enumerate().filter_map(|(index, fences)| Some((fences.head.as_ref()?, index)));
         let Some((_, index)) = heads.min_by_key(|(head, index)| (*head, *index)) else {
             return Ok(start..first_local_key().to_vec());
         };

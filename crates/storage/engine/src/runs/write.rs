@@ -47,7 +47,8 @@ impl Engine {
     ) -> Result<Option<Arc<Run>>, Error> {
         let failed = |error| Error::tree(&error);
         let before = self.clock().monotonic();
-        let mut writer = RunWriter::begin(&self.tree, number, self.options.checkpoint.runs.filter_bits, frozen.end);
+        let mut writer =
+            RunWriter::begin(&self.tree, number, self.options.checkpoint.runs.filter_bits, frozen.end);
         while let Some((row_key, change)) = rows.peek() {
             writer.push(row_key, change).map_err(failed)?;
             rows.advance();
@@ -155,7 +156,11 @@ impl RunWriter {
     }
 
     /// `None` if it has no rows. `start` is where the memtable begins.
-    fn finish(mut self, start: Lsn, written_micros: i64) -> Result<Option<BuiltRun>, seawall_tree::TreeError> {
+    fn finish(
+        mut self,
+        start: Lsn,
+        written_micros: i64,
+    ) -> Result<Option<BuiltRun>, seawall_tree::TreeError> {
         let Some((first_storage, last_storage)) = self.storages else { return Ok(None) };
         let last = self.filter_builder.take().and_then(FilterBuilder::finish);
         self.add_segment(last)?;

@@ -3,8 +3,8 @@
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-use seawall_tree::page::LeafValue;
 use seawall_tree::Direction;
+use seawall_tree::page::LeafValue;
 use seawall_types::TableId;
 
 use super::held_leaf::HeldLeaf;
