@@ -46,6 +46,7 @@ use crate::error::Error;
 use crate::in_doubt::rows::{self, LongBodies};
 use crate::log::parking::Door;
 use crate::pacing::merge_pace::MergePace;
+use crate::runs::debt::{Aim, Slice};
 use crate::runs::route::{Route, SparseRows, find_route};
 use crate::runs::run::{Run, RunNumber};
 use crate::runs::write::WithListed;
@@ -84,6 +85,7 @@ impl Engine {
         }
         let delayed_before = self.pacing.delayed();
         let result = self.checkpoint_locked(&mut state, priority, trigger);
+        let result = if self.is_manual() { self.merge_slices_due(&mut state, result) } else { result };
         if self.pacing.checkpoint_ended(delayed_before, || self.fill()) {
             self.background.want_checkpoint();
         }
@@ -104,6 +106,17 @@ impl Engine {
         self.lifecycle.look_for_move(&*self.environment.disk);
         self.pacing.room.has_changed();
         result
+    }
+
+    /// Where no thread does it, the caller merges the windows that are due after its checkpoint.
+    fn merge_slices_due(
+        &self,
+        state: &mut CheckpointState,
+        result: Result<CheckpointStatistics, Error>,
+    ) -> Result<CheckpointStatistics, Error> {
+        let statistics = result?;
+        while self.merge_slice(state, Aim::Share)? == Slice::Window {}
+        Ok(statistics)
     }
 
     fn checkpoint_locked(
@@ -233,7 +246,7 @@ impl Engine {
         pace.count_all(frozen);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.cut_unlisted_runs(state, &mut pace, &mut totals)?;
-        priority.run(|| self.settle_runs_if_due(&mut pace, &mut totals))?;
+        priority.run(|| self.settle_runs_if_due(&mut totals))?;
         // The guard stays with this thread.
         let remembered: &mut CheckpointState = state;
         let run =
@@ -254,6 +267,10 @@ impl Engine {
         self.redo.passed_images(frozen.logged_images);
         frozen.prepared.merged();
         self.in_doubt.forget_settled(self.settled());
+        if !reclaim.is_empty() {
+            // Windows have lost leaves.
+            state.windows = None;
+        }
         self.release(frozen, run);
         state.unlisted_runs_are_gone = true;
         state.struck_off.clear();
@@ -364,11 +381,11 @@ impl Engine {
     }
 
     /// Merges all runs into the main part where there are too many of them, or should be none.
-    fn settle_runs_if_due(&self, pace: &mut MergePace<'_>, totals: &mut Totals) -> Result<(), Error> {
+    fn settle_runs_if_due(&self, totals: &mut Totals) -> Result<(), Error> {
         let options = &self.options.checkpoint.runs;
         let count = self.view().runs.len() as u64;
         let is_due = count > 0 && (options.run_percent == 0 || count >= u64::from(options.run_count));
-        if is_due { self.settle_runs(pace, totals) } else { Ok(()) }
+        if is_due { self.settle_runs(totals) } else { Ok(()) }
     }
 
     /// Merges the rows of users: those that are dense in the tree in place, the others as a run, which is not listed yet.

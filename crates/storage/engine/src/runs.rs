@@ -17,9 +17,10 @@
 //! * **Absolute.** A row may be there twice, after a crash, and then both are equal; it is never nowhere.
 //!
 //! Start at `run` for what a run is, `list` for which there are, `filter` for what spares a read of them; `route` and `write` for how
-//! a checkpoint makes one, `window` for how it ends.
+//! a checkpoint makes one, `window` and `debt` for how it ends.
 
 pub(crate) mod check;
+pub(crate) mod debt;
 pub(crate) mod filter;
 pub(crate) mod filters_read;
 pub(crate) mod list;

@@ -35,7 +35,8 @@ fn options() -> Options {
         options.format.page_bytes = 4096;
         options.memory.cache_bytes = 256 << 10;
         options.checkpoint.threads = 1;
-        options.checkpoint.runs.run_percent = 10;
+        // No window is due by the share of runs.
+        options.checkpoint.runs.run_percent = 100;
     })
 }
 
@@ -354,7 +355,9 @@ fn r6_loads_go_where_no_run_has_a_row() {
     }
     // Rows of these tables in runs, and then in a new storage.
     for step in 0..100 {
-        loaded.iter().for_each(|table| model.database.put(table, key(step * 6), "changed").unwrap());
+        for table in &loaded {
+            model.database.put(table, key(step * 6), "changed").unwrap();
+        }
     }
     model.change_sparsely(3);
     assert!(model.checkpoint().run_rows > 200);
@@ -487,9 +490,27 @@ fn steps_for_crashes() -> Vec<Step> {
             }));
         }
         steps.push(Step::Commit { changes, durability: Durability::Sync });
-        if round == 2 {
-            let changes = vec![Change::Drop { table: "b".to_owned() }];
-            steps.push(Step::Commit { changes, durability: Durability::Sync });
+        let b = || "b".to_owned();
+        let defined = match round {
+            1 => vec![Change::Truncate { table: b() }],
+            2 => vec![Change::Drop { table: b() }],
+            _ => Vec::new(),
+        };
+        if !defined.is_empty() {
+            steps.push(Step::Commit { changes: defined, durability: Durability::Sync });
+        }
+        // In doubt over two checkpoints that write runs.
+        let (gid, durability) = ("d".to_owned(), Durability::Sync);
+        if round == 1 {
+            let value: Arc<[u8]> = Arc::from([7; 25]);
+            let put = |number: u32| Change::Put {
+                table: "a".to_owned(),
+                key: key(number * 10 + 9),
+                value: Arc::clone(&value),
+            };
+            steps.push(Step::Prepare { gid, changes: (0..80).map(put).collect(), durability });
+        } else if round == 3 {
+            steps.push(Step::Decide { gid, commits: true, durability });
         }
         steps.push(Step::Checkpoint);
         if round == 3 {
@@ -532,12 +553,14 @@ fn a_standby_writes_runs_of_its_own() {
 /// Any changes, checkpoints whenever the memtable is full, runs merged whenever there are three.
 #[test]
 fn changes_through_runs_are_those_of_a_model() {
-    let options = options().with(|options| {
-        options.memory.memtable_bytes = 64 << 10;
-        options.checkpoint.chunk_bytes = 24 << 10;
-        options.checkpoint.runs.run_count = 3;
-    });
     for seed in seeds(4) {
+        let options = options().with(|options| {
+            options.memory.memtable_bytes = 64 << 10;
+            options.checkpoint.chunk_bytes = 24 << 10;
+            // Runs are merged by their share, or all when there are three.
+            options.checkpoint.runs.run_percent = if seed % 2 == 0 { 10 } else { 100 };
+            options.checkpoint.runs.run_count = 3;
+        });
         let mut random = SeededRandom::new(seed);
         let mut model = Model::loaded(seed, options.clone());
         let mut kept: Vec<(Snapshot, Rows)> = Vec::new();

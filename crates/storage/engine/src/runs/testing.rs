@@ -18,8 +18,13 @@ use crate::runs::filter::{BuiltSegment, FilterBuilder};
 use crate::runs::run::{Run, RunDescriptor, RunNumber};
 use crate::snapshots::view::{Frozen, View};
 
-/// A database with small pages and no threads.
+/// A database with small pages and no threads. Its checkpoints merge no run that a test has made.
 pub(crate) fn open(disk: &SimulatedDisk) -> Result<Database, Error> {
+    open_with(disk, 100)
+}
+
+/// As `open`; runs may have so many percent of the main part.
+pub(crate) fn open_with(disk: &SimulatedDisk, run_percent: u32) -> Result<Database, Error> {
     let environment = Environment {
         disk: Arc::new(disk.clone()),
         clock: Arc::new(SimulatedClock::default()),
@@ -31,6 +36,8 @@ pub(crate) fn open(disk: &SimulatedDisk) -> Result<Database, Error> {
         options.memory.memtable_bytes = 1 << 20;
         options.memory.cache_bytes = 256 << 10;
         options.checkpoint.chunk_bytes = 64 << 10;
+        options.checkpoint.runs.run_percent = run_percent;
+        options.checkpoint.runs.run_count = 64;
         options.recovery.threads = 1;
         options.background = Background::Manual;
     });

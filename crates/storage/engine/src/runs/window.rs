@@ -23,7 +23,6 @@ use crate::checkpoint::merge_source::first_user_key;
 use crate::checkpoint::statistics::Totals;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::pacing::merge_pace::MergePace;
 use crate::row_key;
 use crate::runs::route::first_row;
 use crate::runs::run::{Run, RunNumber};
@@ -45,12 +44,11 @@ impl Engine {
     ///
     /// # Errors
     /// As `merge_window`. What was merged before stays merged.
-    pub(crate) fn settle_runs(&self, pace: &mut MergePace<'_>, totals: &mut Totals) -> Result<(), Error> {
+    pub(crate) fn settle_runs(&self, totals: &mut Totals) -> Result<(), Error> {
         let mut from = first_user_key();
         while let Some(window) = self.window_from(&from)? {
             from.clone_from(&window.end);
             self.merge_window(window, totals)?;
-            pace.rows_done(totals.rows, totals.written_bytes());
         }
         // Those that had nothing left, because the tables were dropped.
         self.swap_windows(Vec::new(), &self.runs_to_merge(), totals)
@@ -74,7 +72,7 @@ impl Engine {
     }
 
     /// Runs that may be merged into the main part, newest first: no snapshot is older.
-    fn runs_to_merge(&self) -> Vec<Arc<Run>> {
+    pub(crate) fn runs_to_merge(&self) -> Vec<Arc<Run>> {
         let horizon = if sabotaged(Defect::WindowUnderSnapshot) { Lsn::MAX } else { self.horizon() };
         self.view().runs.iter().filter(|run| run.end() <= horizon).cloned().collect()
     }
@@ -147,30 +145,51 @@ fn window_at(
         }
     };
     let start = start.max(first_user_key());
-    let mut fences = vec![Fences::begin(tree, &[], &start)?];
-    for prefix in prefixes {
-        fences.push(Fences::begin(tree, prefix, &start)?);
-    }
+    let mut fences = MergedFences::begin(tree, prefixes, &start)?;
     let page_bytes = tree.format().page_bytes() as u64;
     let mut bytes = 0;
-    loop {
-        // The main part's fence first, if a run has one there, too.
-        let heads =
-            fences.iter().enumerate().filter_map(|(index, fences)| Some((fences.head.as_ref()?, index)));
-        let Some((_, index)) = heads.min_by_key(|(head, index)| (*head, *index)) else {
-            return Ok(start..first_local_key().to_vec());
-        };
-        let head = fences[index].head.take().expect("it has the least head");
+    while let Some((source, fence)) = fences.next()? {
         bytes += page_bytes;
-        if bytes >= window_bytes && (index == 0 || bytes >= 2 * window_bytes) {
-            return Ok(start..head);
+        if bytes >= window_bytes && (source == 0 || bytes >= 2 * window_bytes) {
+            return Ok(start..fence);
         }
-        fences[index].step()?;
+    }
+    Ok(start..first_local_key().to_vec())
+}
+
+/// Where the leaves of the main part and of runs begin, behind some row key: row keys, ascending.
+pub(crate) struct MergedFences<'t> {
+    /// The main part first.
+    sources: Vec<Fences<'t>>,
+}
+
+impl<'t> MergedFences<'t> {
+    pub(crate) fn begin(
+        tree: &'t Tree,
+        prefixes: &[[u8; row_key::TABLE_BYTES]],
+        start: &[u8],
+    ) -> Result<MergedFences<'t>, TreeError> {
+        let mut sources = vec![Fences::begin(tree, &[], start)?];
+        for prefix in prefixes {
+            sources.push(Fences::begin(tree, prefix, start)?);
+        }
+        Ok(MergedFences { sources })
+    }
+
+    /// The next one, and whose it is: 0 for the main part, which comes first if a run's is equal.
+    pub(crate) fn next(&mut self) -> Result<Option<(usize, Vec<u8>)>, TreeError> {
+        let heads = self
+            .sources
+            .iter()
+            .enumerate()
+            .filter_map(|(index, source)| Some((source.head.as_ref()?, index)));
+        let Some((_, index)) = heads.min() else { return Ok(None) };
+        Ok(self.sources[index].take()?.map(|fence| (index, fence)))
     }
 }
 
 /// Where the leaves of the main part, or of a run, begin: row keys, ascending.
-struct Fences<'t> {
+pub(crate) struct Fences<'t> {
     groups: Groups<'t>,
     leaves: std::vec::IntoIter<GroupLeaf>,
     prefix_bytes: usize,
@@ -183,7 +202,7 @@ struct Fences<'t> {
 
 impl<'t> Fences<'t> {
     /// Those behind the row key `start`.
-    fn begin(tree: &'t Tree, prefix: &[u8], start: &[u8]) -> Result<Fences<'t>, TreeError> {
+    pub(crate) fn begin(tree: &'t Tree, prefix: &[u8], start: &[u8]) -> Result<Fences<'t>, TreeError> {
         let to = match row_key::table_of(prefix) {
             Some(table) => row_key::table_range(table).1,
             None => first_local_key().to_vec(),
@@ -194,6 +213,15 @@ impl<'t> Fences<'t> {
         let mut fences = Fences { groups, leaves, prefix_bytes: prefix.len(), from, to, head: None };
         fences.step()?;
         Ok(fences)
+    }
+
+    /// The next one.
+    pub(crate) fn take(&mut self) -> Result<Option<Vec<u8>>, TreeError> {
+        let fence = self.head.take();
+        if fence.is_some() {
+            self.step()?;
+        }
+        Ok(fence)
     }
 
     fn step(&mut self) -> Result<(), TreeError> {
