@@ -222,8 +222,10 @@ impl Totals {
         sum.publish_max = sum.publish_max.max(part.publish);
     }
 
-    /// A run was written.
-    pub(crate) fn add_run(&mut self, rows: u64, bytes: u64) {
+    /// A run was written: rows, leaves with those of its filter, and the bytes of these.
+    pub(crate) fn add_run(&mut self, rows: u64, leaves: u64, bytes: u64) {
+        self.chunk.leaves += leaves;
+        self.chunk.fresh_pages += leaves;
         self.rows += rows;
         self.run_rows += rows;
         self.run_bytes += bytes;

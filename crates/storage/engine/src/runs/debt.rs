@@ -127,7 +127,7 @@ fn windows_in(
 ) -> Result<Vec<Window>, TreeError> {
     let mut fences = MergedFences::begin(tree, prefixes, &from)?;
     let mut windows = vec![Window { lower: from, tree_leaves: 1, run_leaves: 0 }];
-    while let Some((source, lower)) = fences.next()? {
+    while let Some((source, lower)) = fences.next_fence()? {
         if lower.as_slice() >= to {
             break;
         }
@@ -310,7 +310,7 @@ mod tests {
         let mut loaded = Loaded::new(1, 10);
         let mut most = 0;
         for round in 0..12 {
-            loaded.change(&mut random, 150);
+            loaded.change(&mut random, 260);
             let statistics = loaded.database.checkpoint().unwrap();
             assert!(statistics.run_rows > 0, "{statistics:?}");
             let engine = loaded.database.engine();
@@ -327,11 +327,11 @@ mod tests {
         let mut random = SeededRandom::new(2);
         let mut loaded = Loaded::new(2, 100);
         for _ in 0..3 {
-            loaded.change(&mut random, 200);
+            loaded.change(&mut random, 260);
             loaded.database.checkpoint().unwrap();
         }
         let snapshot = loaded.database.snapshot();
-        loaded.change(&mut random, 200);
+        loaded.change(&mut random, 260);
         loaded.database.checkpoint().unwrap();
         let engine = loaded.database.engine();
         let mut state = engine.checkpoint_turn.take();

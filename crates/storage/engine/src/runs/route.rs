@@ -318,7 +318,6 @@ mod tests {
                 load.finish().unwrap()
             });
             database.checkpoint().unwrap();
-            let mut run_keys = Vec::new();
             for _ in 0..random.below(4) {
                 change_stretches(&database, &tables, &mut random);
                 if database.engine().view().is_active_empty() {
@@ -326,12 +325,13 @@ mod tests {
                 }
                 checkpoint_into_run(database.engine(), 0);
             }
-            for run in database.engine().view().runs.iter() {
-                run_keys.extend(keys_of(&database.engine().tree, run.prefix()));
-            }
             change_stretches(&database, &tables, &mut random);
             let engine = database.engine();
             let view = engine.view();
+            let mut run_keys = Vec::new();
+            for run in view.runs.iter() {
+                run_keys.extend(keys_of(&engine.tree, run.prefix()));
+            }
             let skipped: Vec<TableId> =
                 if random.chance(1, 3) { vec![TableId::new(tables[1].id())] } else { Vec::new() };
             let rows = || FrozenRows::of_users(&view.active, view.active_start, skipped.clone());
@@ -345,8 +345,13 @@ mod tests {
             }
             for sparse in [SparseRows::IntoRun, SparseRows::Direct] {
                 let expected = model(&database, &changed, &run_keys, sparse);
-                let route =
-                    find_route(&engine.tree, (&view.active, view.active_start), &skipped, &view.runs, sparse);
+                let route = find_route(
+                    &engine.tree,
+                    (&*view.active, view.active_start),
+                    &skipped,
+                    &view.runs,
+                    sparse,
+                );
                 let (into_run, directly) = match route.unwrap() {
                     Route::Direct => (BTreeSet::new(), keys(rows())),
                     Route::ByRange { direct, run } => {

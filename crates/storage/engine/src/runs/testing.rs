@@ -18,6 +18,9 @@ use crate::runs::filter::{BuiltSegment, FilterBuilder};
 use crate::runs::run::{Run, RunDescriptor, RunNumber};
 use crate::snapshots::view::{Frozen, View};
 
+/// A table that has some more leaves than runs of a test.
+const FILLER: &str = "filler";
+
 /// A database with small pages and no threads. Its checkpoints merge no run that a test has made.
 pub(crate) fn open(disk: &SimulatedDisk) -> Result<Database, Error> {
     open_with(disk, 100)
@@ -41,7 +44,13 @@ pub(crate) fn open_with(disk: &SimulatedDisk, run_percent: u32) -> Result<Databa
         options.recovery.threads = 1;
         options.background = Background::Manual;
     });
-    Database::open(environment, options)
+    let database = Database::open(environment, options)?;
+    if database.table(FILLER).is_err() {
+        let mut load = database.tables().bulk_load(FILLER)?;
+        (0..200_u8).try_for_each(|number| load.add([number], [number; 1_000]))?;
+        load.finish()?;
+    }
+    Ok(database)
 }
 
 /// A checkpoint that writes all changes of users' rows as one run, and changes nothing else.

@@ -90,6 +90,9 @@ impl Engine {
         // then by the stamps of pages.
         let merged = self.tree.swap_windows(windows, &stored, self.flushed());
         let merged = merged.map_err(|error| Error::tree(&error))?;
+        if merged.chunk.is_empty() {
+            return Ok(());
+        }
         if merged.emptied.is_empty() {
             return self.apply_chunk(merged.chunk, None, totals);
         }
@@ -148,7 +151,7 @@ fn window_at(
     let mut fences = MergedFences::begin(tree, prefixes, &start)?;
     let page_bytes = tree.format().page_bytes() as u64;
     let mut bytes = 0;
-    while let Some((source, fence)) = fences.next()? {
+    while let Some((source, fence)) = fences.next_fence()? {
         bytes += page_bytes;
         if bytes >= window_bytes && (source == 0 || bytes >= 2 * window_bytes) {
             return Ok(start..fence);
@@ -177,7 +180,7 @@ impl<'t> MergedFences<'t> {
     }
 
     /// The next one, and whose it is: 0 for the main part, which comes first if a run's is equal.
-    pub(crate) fn next(&mut self) -> Result<Option<(usize, Vec<u8>)>, TreeError> {
+    pub(crate) fn next_fence(&mut self) -> Result<Option<(usize, Vec<u8>)>, TreeError> {
         let heads = self
             .sources
             .iter()

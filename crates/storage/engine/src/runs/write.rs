@@ -64,7 +64,7 @@ impl Engine {
         state.unlisted_runs_are_gone = false;
         let plan = self.tree.swap(written.parts, &[], frozen.end).map_err(failed)?;
         self.apply_chunk(plan, None, totals)?;
-        totals.add_run(written.run.descriptor.rows, written.bytes);
+        totals.add_run(written.run.descriptor.rows, written.leaves, written.bytes);
         pace.chunk_done(totals.rows, totals.written_bytes());
         Ok(Some(Arc::new(written.run)))
     }
@@ -75,7 +75,9 @@ struct BuiltRun {
     run: Run,
     /// What links it into the tree.
     parts: Vec<Part>,
-    /// Of its leaves and those of its filter.
+    /// With those of its filter.
+    leaves: u64,
+    /// Of these.
     bytes: u64,
 }
 
@@ -150,9 +152,13 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Bytes of the leaves so far.
+    /// Leaves so far, with those of the filter.
+    fn leaf_count(&self) -> u64 {
+        self.rows.leaf_count() + self.filter_rows.leaf_count()
+    }
+
     fn leaf_bytes(&self) -> u64 {
-        (self.rows.leaf_count() + self.filter_rows.leaf_count()) * self.page_bytes
+        self.leaf_count() * self.page_bytes
     }
 
     /// `None` if it has no rows. `start` is where the memtable begins.
@@ -164,7 +170,7 @@ impl RunWriter {
         let Some((first_storage, last_storage)) = self.storages else { return Ok(None) };
         let last = self.filter_builder.take().and_then(FilterBuilder::finish);
         self.add_segment(last)?;
-        let bytes = self.leaf_bytes();
+        let (leaves, bytes) = (self.leaf_count(), self.leaf_bytes());
         let descriptor = RunDescriptor {
             level: 0,
             filter_bits: if self.filter_bytes > 0 { self.filter_bits } else { 0 },
@@ -189,7 +195,7 @@ impl RunWriter {
             run.set_filter(Some(self.filter));
             parts.push(Part::Graft { load: self.filter_rows, values: OldValues::Free });
         }
-        Ok(Some(BuiltRun { run, parts, bytes }))
+        Ok(Some(BuiltRun { run, parts, leaves, bytes }))
     }
 }
 
@@ -231,5 +237,63 @@ impl MergeSource for WithListed<'_, '_> {
 
     fn replaced(&mut self, key: &[u8], value: Option<&[u8]>) {
         self.rows.replaced(key, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_simulation::{PowerLoss, SimulatedDisk};
+
+    use crate::runs::list::unlisted_tables;
+    use crate::runs::run::RunNumber;
+    use crate::runs::testing::open;
+
+    const ROWS: u64 = 2_000;
+
+    #[test]
+    fn the_number_of_a_run_is_stored_before_its_leaves() {
+        let base = SimulatedDisk::new(1);
+        let database = open(&base).unwrap();
+        let mut load = database.tables().bulk_load("t").unwrap();
+        (0..ROWS).for_each(|number| load.add(number.to_be_bytes(), [1; 300]).unwrap());
+        let table = load.finish().unwrap();
+        database.checkpoint().unwrap();
+        for number in (0..ROWS).step_by(15) {
+            database.put(&table, number.to_be_bytes(), [2; 30]).unwrap();
+        }
+        base.crash();
+        drop((table, database));
+        let base = base.after_power_loss(PowerLoss::LoseAll);
+        let (mut unlisted_count, mut listed_count) = (0, 0);
+        for call in 0.. {
+            let disk = base.copy();
+            let database = open(&disk).unwrap();
+            disk.crash_at(disk.calls() + call);
+            let is_done = database.checkpoint().is_ok();
+            disk.crash();
+            drop(database);
+            let disk = disk.after_power_loss(PowerLoss::LoseAll);
+            let database = open(&disk).unwrap();
+            let engine = database.engine();
+            let numbers: Vec<RunNumber> =
+                (0..engine.redo.superblock().next_run).filter_map(RunNumber::new).collect();
+            let unlisted = unlisted_tables(&engine.tree, &engine.view().runs).unwrap();
+            for table in &unlisted {
+                let is_of =
+                    |number: &RunNumber| *table == number.rows_table() || *table == number.filter_table();
+                assert!(
+                    numbers.iter().any(is_of),
+                    "call {call}: the number of table {table} may be drawn again"
+                );
+            }
+            unlisted_count += u32::from(!unlisted.is_empty());
+            listed_count += u32::from(!engine.view().runs.is_empty());
+            disk.crash();
+            drop(database);
+            if is_done {
+                break;
+            }
+        }
+        assert!(unlisted_count > 0 && listed_count > 0, "{unlisted_count} unlisted, {listed_count} listed");
     }
 }
