@@ -10,7 +10,8 @@
 //! of everything else. Nothing of it is in the log, in a backup or in a copy: it belongs to one directory, as the space map does.
 //!
 //! Invariants:
-//! * **Age.** The intervals of listed runs are disjoint. A row of a run is newer than the same row in an older run and in the main part.
+//! * **Age.** A row of a run is newer than the same row in an older run and in the main part. The intervals of listed runs are disjoint, but
+//!   for a run that is made of others slice by slice: its interval holds theirs, and of any key only it has rows, or only they have.
 //! * **Snapshots.** A snapshot reads the runs that end at or before it. For the others it has the memtables.
 //! * **Redo.** The row that lists a run becomes durable with the redo point that is its end. Until then the run is unlisted: nobody reads
 //!   it, and the first checkpoint after an open cuts it out (`unlisted`).

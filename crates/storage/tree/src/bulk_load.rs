@@ -133,8 +133,8 @@ impl BulkLoader {
     /// Notes that the row which is pushed next, or one that was lost between the last one and that, was changed at `stamp`. A leaf
     /// of rows that have stamps gets the greatest of them instead of the load's; who notes one notes those of all rows.
     ///
-    /// Of rows that are lost between two leaves the one after gets the stamp. Nobody needs it: who asks for the stamp of a leaf
-    /// wants to know what changed between its first and its last row.
+    /// Of rows that are lost between two leaves the one after gets the stamp, and of those behind the last row the last leaf. A leaf tells what
+    /// changed between its first and its last row; for what is between leaves there is the page above, which the graft makes anew.
     pub fn note_stamp(&mut self, stamp: Lsn) {
         self.row_stamp = self.row_stamp.max(Some(stamp));
     }
@@ -213,6 +213,7 @@ impl BulkLoader {
     /// Writes what is not written yet.
     pub(crate) fn finish(&mut self) -> Result<(), TreeError> {
         if !self.builder.is_empty() {
+            self.leaf_stamp = self.leaf_stamp.max(self.row_stamp.take());
             self.finish_leaf()?;
         }
         self.write_waiting()

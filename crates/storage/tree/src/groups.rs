@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use seawall_types::Lsn;
+
 use crate::error::TreeError;
 use crate::merge::leaf_parent;
 use crate::page::PageReference;
@@ -24,6 +26,11 @@ pub struct Group {
     pub leaves: Vec<GroupLeaf>,
     /// Whether one of them refers to a long value.
     pub has_long_values: bool,
+    /// Of the level-1 page: which leaves it has, and where they part, did not change later. Of a tree of one leaf, the leaf's.
+    pub stamp: Lsn,
+    /// The greatest stamp of the pages from the root to the level-1 page: of two neighbouring groups, what was between them did not go later
+    /// than the greater one.
+    pub stamp_of_path: Lsn,
 }
 
 /// One of them.
@@ -77,6 +84,8 @@ impl Groups<'_> {
                 upper: None,
                 leaves,
                 has_long_values: leaf.has_overflow(),
+                stamp: page.view().lsn(),
+                stamp_of_path: page.view().lsn(),
             });
         };
         let bounds = parent.bounds();
@@ -91,6 +100,8 @@ impl Groups<'_> {
             upper: bounds.upper.map(|upper| upper.to_vec()),
             leaves: leaves.collect(),
             has_long_values: (0..view.len()).any(|index| view.child(index).flags != 0),
+            stamp: view.lsn(),
+            stamp_of_path: parent.newest,
         })
     }
 }

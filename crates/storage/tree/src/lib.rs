@@ -81,4 +81,4 @@ pub use superblock::{
 };
 pub use swap::Part;
 pub use tree::{OpenedTree, Tree, TreeAccess, TreeOptions};
-pub use window::{LoadedWindow, MergedRuns, MergedWindow, StoredRun};
+pub use window::{LoadedSlice, LoadedWindow, MergedSlice, MergedWindow, StoredRun, WindowBounds};

@@ -68,8 +68,9 @@ impl Part {
 
 impl Tree {
     /// Plans one chunk of all `parts`, which ascend and do not overlap. The extents of `freed` become free: of long values whose
-    /// rows went with their values kept, and which no row has got. `stamp` goes into the pages that change: no change in them
-    /// is newer.
+    /// rows went with their values kept, and which no row has got. `stamp` goes into the pages that change: none of
+    /// them may have a newer one, or who looks for changes since a time misses some. It is not checked: pages of a server that was rewound
+    /// have stamps of a history that it has left.
     ///
     /// # Errors
     /// `KeyTooLong`, `Io`, or a damaged page. The tree is unchanged, and the loads are given up.

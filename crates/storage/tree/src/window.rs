@@ -15,10 +15,11 @@
 //! * A window takes what the oldest runs have, up to some run, and leaves nothing of it there. So no row in the tree is ever newer
 //!   than one with the same key in a run.
 //! * After a crash a row is in the run or in the tree, not in both and not in neither: the chunk is applied whole or not at all.
-//! * A leaf has the stamp of its newest row, or of one that was lost among its rows. So who looks for changes since a time finds no
-//!   more of them than there are.
+//! * What changed or went between the first and the last row of a leaf is not newer than the leaf's stamp. So who looks for changes since a
+//!   time misses none, and finds few more than there are.
+//!
+//! Start at [`Tree::load_window`]; which ranges are windows is in `bounds`, how runs become one run in `slices`.
 
-use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,89 +27,28 @@ use seawall_types::Lsn;
 
 use crate::bulk_load::BulkLoader;
 use crate::chunk::ChunkPlan;
-use crate::cursor::LeafCursor;
 use crate::error::TreeError;
 use crate::merge::{Change, MergeSource, OldValues};
 use crate::page::{LeafValue, OverflowReference};
-use crate::published::PublishedPages;
 use crate::swap::Part;
 use crate::tree::Tree;
 
+mod bounds;
+mod merging;
+mod slices;
 mod sources;
+mod stored_run;
 
-use sources::{Head, StoredRows};
+pub use bounds::WindowBounds;
+pub use slices::{LoadedSlice, MergedSlice};
+pub use stored_run::StoredRun;
+
+use merging::{Merging, Winner};
+use sources::StoredRows;
 
 /// How full leaves of a window are: the next window builds them anew anyway, and rows that are merged in place before it comes
 /// find a little room.
 const FILL_PERMILLE: u16 = 970;
-
-/// A sorted run, as it lies in the tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredRun {
-    /// Number of the range of its rows, see [`RUN_NUMBERS`](crate::RUN_NUMBERS).
-    pub rows: u64,
-    /// Number of the range of its filter: of segments, each under the key in the run at which it begins.
-    pub filter: u64,
-    /// Key of the row that lists it.
-    pub listed: Vec<u8>,
-}
-
-impl StoredRun {
-    /// The key under which a row of the run stands in the tree.
-    pub fn key(&self, row_key: &[u8]) -> Vec<u8> {
-        [&self.rows.to_be_bytes(), row_key].concat()
-    }
-
-    fn filter_key(&self, row_key: &[u8]) -> Vec<u8> {
-        [&self.filter.to_be_bytes(), row_key].concat()
-    }
-
-    /// The first row at or after `from`, by its own key.
-    fn first_key(&self, pages: &PublishedPages, from: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {
-        let cursor = LeafCursor::seek(pages, &self.key(from))?;
-        let key = cursor.row().map(|row| row.key.to_vec());
-        Ok(key.and_then(|key| key.strip_prefix(&self.rows.to_be_bytes()).map(<[u8]>::to_vec)))
-    }
-
-    /// Whether it has rows outside of all of `windows`, which ascend.
-    fn has_others(&self, pages: &PublishedPages, windows: &[LoadedWindow]) -> Result<bool, TreeError> {
-        let mut from: &[u8] = &[];
-        for window in windows {
-            let Some(first) = self.first_key(pages, from)? else { return Ok(false) };
-            if first < window.range.start {
-                return Ok(true);
-            }
-            from = &window.range.end;
-        }
-        Ok(self.first_key(pages, from)?.is_some())
-    }
-
-    /// What takes the rows of `range` out of it, and those segments of its filter that lie wholly there. Long values stay: the
-    /// rows that won have them.
-    fn without(&self, pages: &PublishedPages, range: &Range<Vec<u8>>) -> Result<Vec<Part>, TreeError> {
-        let rows = self.key(&range.start)..self.key(&range.end);
-        let mut parts = vec![Part::Cut { range: rows, values: OldValues::Keep }];
-        // A segment ends where the next one begins: the last one that begins in the range or at its end is not known to.
-        let (cursor, is_found) =
-            LeafCursor::seek_below(pages, &[&self.filter_key(&range.end)[..], &[0]].concat())?;
-        let segment = cursor.row().filter(|_| is_found).map(|row| row.key.to_vec());
-        let first = self.filter_key(&range.start);
-        if let Some(segment) = segment.filter(|segment| *segment > first) {
-            parts.push(Part::Cut { range: first..segment, values: OldValues::Free });
-        }
-        Ok(parts)
-    }
-
-    /// What takes all of it out of the tree, long values apart, and the row that lists it.
-    fn gone(&self) -> Vec<Part> {
-        let all = |number: u64| number.to_be_bytes().to_vec()..(number + 1).to_be_bytes().to_vec();
-        vec![
-            Part::Delete { key: self.listed.clone() },
-            Part::Cut { range: all(self.rows), values: OldValues::Keep },
-            Part::Cut { range: all(self.filter), values: OldValues::Free },
-        ]
-    }
-}
 
 /// A window whose leaves are built, and that waits to be swapped in. Dropping it gives their pages back.
 #[derive(Debug)]
@@ -130,25 +70,19 @@ pub struct MergedWindow {
     pub chunk: ChunkPlan,
     /// Which of the runs have nothing left, by their index: the chunk strikes them off the list.
     pub emptied: Vec<usize>,
+    /// Segments of filters that the chunk takes away, of other runs: the index of the run, and the row keys at which they begin.
+    pub segments: Vec<(usize, Range<Vec<u8>>)>,
     /// Rows that the windows have then.
     pub rows: u64,
     /// Rows that were read for that.
     pub rows_read: u64,
 }
 
-/// What came of one step of making several runs one.
-#[derive(Debug)]
-pub struct MergedRuns {
-    /// Where the next step goes on; `None` after the last one.
-    pub next: Option<Vec<u8>>,
-    /// Long values of rows that lost. The chunk that cuts the runs, and keeps their values, is to free them.
-    pub lost_values: Vec<OverflowReference>,
-}
-
 impl Tree {
     /// Merges the rows of `range` with those that `runs` have there, the newest run first, and with `changes` of that range, which
     /// are newer than all; `changes` is asked for those below the end of the range only. Rows whose key `skip` names are left out.
-    /// The leaves are built and written beside the tree. `stamp` is at least the stamp of every change.
+    /// The leaves are built and written beside the tree. `stamp` is at least the stamp of every change, and of every page of the tree that
+    /// its leaves take the place of.
     ///
     /// The runs must be the oldest ones: what older runs than one of them have in the range would hide newer rows. Several threads
     /// may build windows side by side, for who has the turn to change the tree, and then swap them in.
@@ -176,9 +110,10 @@ impl Tree {
         let mut merging = Merging::new(sources, changes, &range.end, stamp);
         while merging.gather() {
             merging.give_replaced(self)?;
-            load.note_stamp(merging.stamp());
             let key = merging.key();
             let is_lost = skip(key);
+            // What is left out goes now, whenever it was changed.
+            load.note_stamp(if is_lost { stamp } else { merging.stamp() });
             match merging.winner() {
                 Winner::Stored(LeafValue::Overflow(lost)) if is_lost => merging.lost_values.push(lost),
                 _ if is_lost => {}
@@ -194,7 +129,11 @@ impl Tree {
     }
 
     /// Plans the chunk that swaps windows in, which ascend, and takes what was merged out of `runs`: those that the windows were
-    /// built of, in the same order. Nothing may have changed the tree since.
+    /// built of, in the same order. Nothing may have changed the tree since. Where a superblock counts the runs, the one that is stored
+    /// with the chunk has those fewer that are `emptied`.
+    ///
+    /// `stamp` goes into the pages around the windows and above: no page of the tree there may have a newer one, or who looks for changes
+    /// since a time would miss some. The redo point will do, if each change of the tree before had the redo point of its time.
     ///
     /// # Errors
     /// `Io`, or a damaged page. The tree is unchanged, and the windows are given up.
@@ -207,16 +146,19 @@ impl Tree {
         runs: &[StoredRun],
         stamp: Lsn,
     ) -> Result<MergedWindow, TreeError> {
-        let (mut parts, mut emptied) = (Vec::new(), Vec::new());
+        let ranges: Vec<&Range<Vec<u8>>> = windows.iter().map(|window| &window.range).collect();
+        let (mut parts, mut emptied, mut segments) = (Vec::new(), Vec::new(), Vec::new());
         for (index, run) in runs.iter().enumerate() {
-            if !run.has_others(&self.pages, &windows)? {
+            if !run.has_others(&self.pages, (&[], None), &ranges)? {
                 parts.extend(run.gone());
                 emptied.push(index);
                 continue;
             }
-            for window in windows.iter().filter(|window| window.used[index]) {
-                parts.extend(run.without(&self.pages, &window.range)?);
-            }
+            let used: Vec<&Range<Vec<u8>>> =
+                windows.iter().filter(|window| window.used[index]).map(|window| &window.range).collect();
+            let without = run.without(&self.pages, &used)?;
+            parts.extend(without.parts);
+            segments.extend(without.segments.into_iter().map(|range| (index, range)));
         }
         let (mut rows, mut rows_read, mut lost_values) = (0, 0, Vec::new());
         for mut window in windows {
@@ -226,7 +168,7 @@ impl Tree {
             parts.push(Part::Graft { load: window.load, values: OldValues::Keep });
         }
         let chunk = self.swap(in_order(parts), &lost_values, stamp)?;
-        Ok(MergedWindow { chunk, emptied, rows, rows_read })
+        Ok(MergedWindow { chunk, emptied, segments, rows, rows_read })
     }
 
     /// Builds one window, as `load_window`, and plans the chunk that swaps it in.
@@ -247,268 +189,10 @@ impl Tree {
         let window = self.load_window(range, runs, changes, skip, stamp)?;
         self.swap_windows(vec![window], runs, stamp)
     }
-
-    /// Makes several runs one, a part of it: pushes the rows of `runs`, the newest first, from `from` on, to `into`, whose range is
-    /// that of the run with the number `number`, until `budget_bytes` of rows were pushed. Deletions stay. Of rows with one key the
-    /// newest wins; those whose key `skip` names are left out.
-    ///
-    /// Long values change hands: the chunk that grafts the load must cut the runs, with their values kept.
-    ///
-    /// # Errors
-    /// `Io`, or a damaged page.
-    pub fn merge_runs(
-        &self,
-        runs: &[StoredRun],
-        (into, number): (&mut BulkLoader, u64),
-        from: &[u8],
-        budget_bytes: u64,
-        skip: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<MergedRuns, TreeError> {
-        let mut sources = Vec::new();
-        for run in runs {
-            sources.push(StoredRows::of_rest_of_run(self, run.rows, from)?);
-        }
-        let mut merging = Merging::new(sources, None, &[], Lsn::ZERO);
-        let (mut key, mut bytes) = (Vec::new(), 0);
-        loop {
-            let next = merging.next_key().filter(|_| bytes >= budget_bytes).map(<[u8]>::to_vec);
-            if next.is_some() || !merging.gather() {
-                return Ok(MergedRuns { next, lost_values: merging.lost_values });
-            }
-            key.clear();
-            key.extend_from_slice(&number.to_be_bytes());
-            key.extend_from_slice(merging.key());
-            let is_lost = skip(merging.key());
-            into.note_stamp(merging.stamp());
-            match merging.winner() {
-                Winner::Stored(LeafValue::Overflow(lost)) if is_lost => merging.lost_values.push(lost),
-                _ if is_lost => {}
-                Winner::Stored(LeafValue::Inline(value)) => {
-                    bytes += value.len() as u64;
-                    into.push(&key, value)?;
-                }
-                Winner::Stored(LeafValue::Overflow(value)) => into.push_reference(&key, value)?,
-                Winner::Stored(LeafValue::Deleted) => into.push_change(&key, Change::Delete)?,
-                Winner::Changed(_) => unreachable!("no changes were given"),
-            }
-            bytes += key.len() as u64;
-            merging.advance()?;
-        }
-    }
-
-    /// Merges all that `runs`, the newest first, have in `range` into the tree, window by window of about `window_bytes` of leaves,
-    /// and strikes the runs off the list. They must be all runs that there are, with no row outside of the range.
-    ///
-    /// # Errors
-    /// `Io`, `Unwritable`, or a damaged page. What was merged before stays merged: the next call goes on from there.
-    pub fn settle_runs(
-        self: &Arc<Tree>,
-        range: &Range<Vec<u8>>,
-        runs: &[StoredRun],
-        window_bytes: u64,
-        stamp: Lsn,
-    ) -> Result<(), TreeError> {
-        let mut from = range.start.clone();
-        while let Some(first) = self.first_of_runs(runs, &from)? {
-            let window = self.window_at(&first, range, window_bytes)?;
-            let start = window.start.clone().max(from);
-            from = window.end.clone();
-            let merged = self.merge_window(start..window.end, runs, None, &|_| false, stamp)?;
-            self.apply_chunk(merged.chunk, None)?;
-            if from >= range.end {
-                break;
-            }
-        }
-        // Those that had nothing left, too.
-        let parts = runs.iter().flat_map(StoredRun::gone).collect();
-        let rest = self.swap(in_order(parts), &[], stamp)?;
-        self.apply_chunk(rest, None)?;
-        Ok(())
-    }
-
-    /// The smallest key at or after `from` that a run has.
-    fn first_of_runs(&self, runs: &[StoredRun], from: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {
-        let mut first: Option<Vec<u8>> = None;
-        for run in runs {
-            let key = run.first_key(&self.pages, from)?;
-            first = first.into_iter().chain(key).min();
-        }
-        Ok(first)
-    }
-
-    /// The window that begins with the group of `key`, within `range`.
-    fn window_at(
-        &self,
-        key: &[u8],
-        range: &Range<Vec<u8>>,
-        window_bytes: u64,
-    ) -> Result<Range<Vec<u8>>, TreeError> {
-        let mut window: Option<Range<Vec<u8>>> = None;
-        let mut bytes = 0;
-        for group in self.groups(key, &range.end) {
-            let group = group?;
-            let end = group.upper.unwrap_or_else(|| range.end.clone()).min(range.end.clone());
-            match &mut window {
-                Some(window) => window.end = end,
-                None => window = Some(group.lower.max(range.start.clone())..end),
-            }
-            bytes += (group.leaves.len() * self.format().page_bytes()) as u64;
-            if bytes >= window_bytes {
-                break;
-            }
-        }
-        Ok(window.unwrap_or_else(|| range.clone()))
-    }
 }
 
 /// Parts in the order of their keys.
 fn in_order(mut parts: Vec<Part>) -> Vec<Part> {
     parts.sort_by(|one, other| one.start().cmp(other.start()));
     parts
-}
-
-/// What wins of the rows with one key.
-enum Winner<'a> {
-    Stored(LeafValue<'a>),
-    Changed(Change<'a>),
-}
-
-/// Several sources of rows, merged by key.
-struct Merging<'m, 's> {
-    /// The newest first.
-    stored: Vec<StoredRows<'m>>,
-    changes: Option<&'m mut (dyn MergeSource + 's)>,
-    /// The end of their range.
-    changes_end: &'m [u8],
-    changes_stamp: Lsn,
-    /// The next key of each source that has one.
-    heads: BinaryHeap<Head>,
-    /// Those with the least key, the newest first.
-    tied: Vec<Head>,
-    /// Long values of rows that lost.
-    lost_values: Vec<OverflowReference>,
-    rows_read: u64,
-}
-
-/// Age of the changes; a stored source is one older than its index.
-const CHANGES: usize = 0;
-
-impl<'m, 's> Merging<'m, 's> {
-    fn new(
-        stored: Vec<StoredRows<'m>>,
-        changes: Option<&'m mut (dyn MergeSource + 's)>,
-        changes_end: &'m [u8],
-        changes_stamp: Lsn,
-    ) -> Merging<'m, 's> {
-        let mut merging = Merging {
-            stored,
-            changes,
-            changes_end,
-            changes_stamp,
-            heads: BinaryHeap::new(),
-            tied: Vec::new(),
-            lost_values: Vec::new(),
-            rows_read: 0,
-        };
-        for age in 0..=merging.stored.len() {
-            merging.put_back(Head::new(age));
-        }
-        merging
-    }
-
-    /// The least key that was not gathered yet.
-    fn next_key(&self) -> Option<&[u8]> {
-        self.heads.peek().map(|head| &head.key[..])
-    }
-
-    /// Gathers the sources that have the next key; `false` at the end. The values of those that lose are noted.
-    fn gather(&mut self) -> bool {
-        let Some(first) = self.heads.pop() else { return false };
-        self.tied.push(first);
-        while let Some(next) = self.heads.peek()
-            && next.key == self.tied[0].key
-        {
-            self.tied.extend(self.heads.pop());
-        }
-        self.rows_read += self.tied.len() as u64;
-        for loser in &self.tied[1..] {
-            if let Some(LeafValue::Overflow(lost)) = self.stored[loser.age - 1].value() {
-                self.lost_values.push(lost);
-            }
-        }
-        true
-    }
-
-    fn key(&self) -> &[u8] {
-        &self.tied[0].key
-    }
-
-    /// The newest stamp of the rows gathered.
-    fn stamp(&self) -> Lsn {
-        let stamp = |head: &Head| match head.age {
-            CHANGES => self.changes_stamp,
-            older => self.stored[older - 1].stamp(),
-        };
-        self.tied.iter().map(stamp).max().unwrap_or_default()
-    }
-
-    fn winner(&self) -> Winner<'_> {
-        match self.tied[0].age {
-            CHANGES => Winner::Changed(
-                self.changes.as_ref().and_then(|changes| changes.peek()).expect("it has the key").1,
-            ),
-            older => Winner::Stored(self.stored[older - 1].value().expect("it has the key")),
-        }
-    }
-
-    /// Hands the value that a change replaces to its source, if old snapshots need it.
-    fn give_replaced(&mut self, tree: &Tree) -> Result<(), TreeError> {
-        if self.tied[0].age != CHANGES {
-            return Ok(());
-        }
-        let Some(changes) = self.changes.as_mut().filter(|changes| changes.keep_replaced()) else {
-            return Ok(());
-        };
-        let key = &self.tied[0].key;
-        match self.tied.get(1).and_then(|old| self.stored[old.age - 1].value()) {
-            Some(LeafValue::Inline(value)) => changes.replaced(key, Some(value)),
-            Some(LeafValue::Overflow(value)) => changes.replaced(key, Some(&tree.pages.assemble(value)?)),
-            Some(LeafValue::Deleted) | None => changes.replaced(key, None),
-        }
-        Ok(())
-    }
-
-    /// Goes on to the next key.
-    fn advance(&mut self) -> Result<(), TreeError> {
-        while let Some(head) = self.tied.pop() {
-            match head.age {
-                CHANGES => {
-                    if let Some(changes) = &mut self.changes {
-                        changes.advance();
-                    }
-                }
-                older => self.stored[older - 1].advance()?,
-            }
-            self.put_back(head);
-        }
-        Ok(())
-    }
-
-    /// Gives a source its place by its next key, if it has one.
-    fn put_back(&mut self, mut head: Head) {
-        let has_key = match head.age {
-            CHANGES => {
-                let next = self.changes.as_ref().and_then(|changes| changes.peek());
-                let next = next.filter(|(key, _)| *key < self.changes_end);
-                if let Some((key, _)) = next {
-                    head.set(key);
-                }
-                next.is_some()
-            }
-            older => self.stored[older - 1].put_key(&mut head),
-        };
-        if has_key {
-            self.heads.push(head);
-        }
-    }
 }

@@ -8,138 +8,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use common::{
-    Changes, Model, Workload, apply_to, assert_contains, create, lose_power_everywhere, merge, open,
-};
+use common::runs::{LIST, STAMP, Stored, everything, settle, slice, stored_run};
+use common::{Changes, Model, Workload, apply_to, create, lose_power_everywhere, merge, open};
 use seawall_simulation::{SeededRandom, SimulatedDisk, seeds};
-use seawall_tree::{Change, Direction, OldValues, Part, RUN_NUMBERS, RunRow, StoredRun, Tree, TreeError};
+use seawall_tree::{Direction, RunRow, StoredRun, Tree, TreeError};
 use seawall_types::Lsn;
-
-/// Runs are listed under this number.
-const LIST: u64 = 1 << 63;
-const FILTERS: u64 = (1 << 63) + (1 << 61);
-const STAMP: Lsn = Lsn::new(1_000_000);
-const ROWS_PER_SEGMENT: usize = 50;
-
-/// What the tree and its runs are to hold.
-#[derive(Clone, Debug, Default)]
-struct Stored {
-    main: Model,
-    /// The newest first.
-    runs: Vec<(u64, Changes)>,
-    next_run: u64,
-}
-
-fn stored_run(number: u64) -> StoredRun {
-    let listed = [LIST.to_be_bytes(), number.to_be_bytes()].concat();
-    StoredRun { rows: RUN_NUMBERS.start + number, filter: FILTERS + number, listed }
-}
-
-fn range_of(number: u64) -> Range<Vec<u8>> {
-    number.to_be_bytes().to_vec()..(number + 1).to_be_bytes().to_vec()
-}
-
-/// The keys of users.
-fn everything() -> Range<Vec<u8>> {
-    Vec::new()..LIST.to_be_bytes().to_vec()
-}
-
-impl Stored {
-    /// What somebody reads who looks at runs, the newest first, and then at the tree.
-    fn seen(&self) -> Model {
-        let mut seen = self.main.clone();
-        for (_, rows) in self.runs.iter().rev() {
-            apply_to(&mut seen, rows);
-        }
-        seen
-    }
-
-    fn stored_runs(&self) -> Vec<StoredRun> {
-        self.runs.iter().map(|(number, _)| stored_run(*number)).collect()
-    }
-
-    /// Writes a run as a checkpoint does: its rows, a filter of segments, and the row that lists it, in one chunk.
-    fn write_run(&mut self, tree: &Arc<Tree>, rows: Changes, stamp: Lsn) {
-        let number = self.next_run;
-        self.next_run += 1;
-        let run = stored_run(number);
-        let all = range_of(run.rows);
-        let mut load = tree.bulk_loader(&all.start, &all.end, stamp);
-        let all = range_of(run.filter);
-        let mut filter = tree.bulk_loader(&all.start, &all.end, stamp);
-        for (index, (key, value)) in rows.iter().enumerate() {
-            if index % ROWS_PER_SEGMENT == 0 {
-                let segment: &[u8] = if index == 0 { &[] } else { key };
-                filter.push(&[&run.filter.to_be_bytes(), segment].concat(), &[9; 100]).unwrap();
-            }
-            load.push_change(&run.key(key), value.as_deref().map_or(Change::Delete, Change::Put)).unwrap();
-        }
-        let parts = vec![
-            Part::Put { key: run.listed, value: vec![1; 88] },
-            Part::Graft { load: Box::new(load), values: OldValues::Free },
-            Part::Graft { load: Box::new(filter), values: OldValues::Free },
-        ];
-        let plan = tree.swap(parts, &[], stamp).unwrap();
-        tree.apply_chunk(plan, None).unwrap();
-        self.runs.insert(0, (number, rows));
-    }
-
-    /// What a window over the runs from index `first` on makes of it.
-    fn merge_window(&mut self, range: &Range<Vec<u8>>, first: usize, changes: &Changes) {
-        for (_, rows) in self.runs[first..].iter_mut().rev() {
-            let taken: Changes = rows.extract_if(range.clone(), |_, _| true).collect();
-            apply_to(&mut self.main, &taken);
-        }
-        apply_to(&mut self.main, changes);
-        let mut index = 0;
-        self.runs.retain(|(_, rows)| {
-            index += 1;
-            index <= first || !rows.is_empty()
-        });
-    }
-
-    /// Rows, runs and list are all there and nothing else, except that what is left of filters may be more than is needed.
-    fn assert_stored(&self, tree: &Tree, context: &str) {
-        let mut expected: Changes =
-            self.main.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
-        for (number, rows) in &self.runs {
-            let run = stored_run(*number);
-            expected.insert(run.listed.clone(), Some(vec![1; 88]));
-            expected.extend(rows.iter().map(|(key, value)| (run.key(key), value.clone())));
-        }
-        // Filters only of runs that are there; each row that is left has its segment.
-        let found = common::contents(tree);
-        let filters = found.range(FILTERS.to_be_bytes().to_vec()..);
-        for (key, value) in filters {
-            let number = u64::from_be_bytes(key[..8].try_into().unwrap()) - FILTERS;
-            assert!(self.runs.iter().any(|(run, _)| *run == number), "{context}: a filter of run {number}");
-            expected.insert(key.clone(), value.clone());
-        }
-        assert_contains(tree, &expected, context);
-        for (number, rows) in &self.runs {
-            let run = stored_run(*number);
-            for row_key in rows.keys().step_by(9) {
-                let (from, to) =
-                    (range_of(run.filter).start, [&run.filter.to_be_bytes()[..], row_key, &[0]].concat());
-                let segment = found.range(from..to).next_back();
-                let begins = self.segment_begins(*number, row_key, &found);
-                assert!(segment.is_some() && begins, "{context}: no segment for a row of run {number}");
-            }
-        }
-    }
-
-    /// Whether the segment before a row is the one that it was written into: none between was cut.
-    fn segment_begins(&self, number: u64, row_key: &[u8], found: &Changes) -> bool {
-        let Some(of_run) = self.runs.iter().find(|(run, _)| *run == number) else { return false };
-        let run = stored_run(number);
-        let segment_key = |key: &[u8]| [&run.filter.to_be_bytes(), key].concat();
-        let before = found.range(range_of(run.filter).start..=segment_key(row_key)).next_back();
-        // At most a segment's rows lie between its start and a row.
-        before.is_some_and(|(start, _)| {
-            of_run.1.range(start[8..].to_vec()..=row_key.to_vec()).count() <= ROWS_PER_SEGMENT
-        })
-    }
-}
 
 fn workload(seed: u64, tree: &Tree) -> Workload {
     Workload {
@@ -183,7 +56,7 @@ fn windows_take_what_is_oldest_and_change_nothing_that_is_seen() {
                         stored.write_run(&tree, changes, STAMP);
                     }
                 }
-                2 if stored.runs.len() > 1 => merge_runs(&tree, &mut stored, &mut work),
+                2 if stored.runs.len() > 1 => merge_runs(&tree, &mut stored, &mut work, &context),
                 _ => {
                     let range = random_window(&mut work);
                     let first = work.random.index(stored.runs.len() + 1);
@@ -201,16 +74,17 @@ fn windows_take_what_is_oldest_and_change_nothing_that_is_seen() {
                 }
             }
             stored.assert_stored(&tree, &context);
+            stored.assert_segments(&tree, &context);
             if work.random.chance(1, 4) {
                 drop(tree);
                 tree = Arc::new(open(&disk));
             }
         }
         let seen = stored.seen();
-        tree.settle_runs(&everything(), &stored.stored_runs(), 50_000, STAMP).unwrap();
+        settle(&tree, &stored.stored_runs(), 50_000).unwrap();
         stored = Stored { main: seen, ..Stored::default() };
         stored.assert_stored(&tree, &format!("seed {seed}, settled"));
-        tree.settle_runs(&everything(), &[], 50_000, STAMP).unwrap();
+        settle(&tree, &[], 50_000).unwrap();
     }
 }
 
@@ -233,53 +107,30 @@ fn window(tree: &Arc<Tree>, stored: &mut Stored, range: &Range<Vec<u8>>, first: 
     assert_eq!(merged.rows, stored.main.range(range.clone()).count() as u64);
 }
 
-/// Neighbours in age become one run, in a few steps, and the chunk that grafts it cuts them.
-fn merge_runs(tree: &Arc<Tree>, stored: &mut Stored, work: &mut Workload) {
+/// Neighbours in age become one run, slice by slice, or some slices of that. What is left then are runs like others.
+fn merge_runs(tree: &Arc<Tree>, stored: &mut Stored, work: &mut Workload, context: &str) {
     let first = work.random.index(stored.runs.len() - 1);
     let end = first + 2 + work.random.index(stored.runs.len() - first - 1);
-    let runs = stored.stored_runs();
-    let target = stored_run(stored.next_run);
-    let all = range_of(target.rows);
-    let mut load = tree.bulk_loader(&all.start, &all.end, STAMP);
-    let (mut from, mut lost_values, mut steps) = (Some(Vec::new()), Vec::new(), 0);
-    let budget_bytes = [1_000, 50_000, u64::MAX][work.random.index(3)];
-    while let Some(at) = from {
-        let into = (&mut load, target.rows);
-        let step = tree.merge_runs(&runs[first..end], into, &at, budget_bytes, &|_| false).unwrap();
-        lost_values.extend(step.lost_values);
-        from = step.next;
-        steps += 1;
-    }
-    assert!(steps == 1 || budget_bytes < u64::MAX);
-    let mut merged = Changes::new();
-    for (_, rows) in stored.runs[first..end].iter().rev() {
-        merged.extend(rows.clone());
-    }
-    let mut filter = tree.bulk_loader(&range_of(target.filter).start, &range_of(target.filter).end, STAMP);
-    for (index, key) in merged.keys().enumerate().step_by(ROWS_PER_SEGMENT) {
-        let segment: &[u8] = if index == 0 { &[] } else { key };
-        filter.push(&[&target.filter.to_be_bytes(), segment].concat(), &[9; 100]).unwrap();
-    }
-    let mut parts = Vec::new();
-    for run in &runs[first..end] {
-        parts.push((run.listed.clone(), Part::Delete { key: run.listed.clone() }));
-        for (number, values) in [(run.rows, OldValues::Keep), (run.filter, OldValues::Free)] {
-            parts.push((range_of(number).start, Part::Cut { range: range_of(number), values }));
-        }
-    }
-    parts.push((target.listed.clone(), Part::Put { key: target.listed.clone(), value: vec![1; 88] }));
-    parts.push((range_of(target.rows).start, Part::Graft { load: Box::new(load), values: OldValues::Free }));
-    parts.push((
-        range_of(target.filter).start,
-        Part::Graft { load: Box::new(filter), values: OldValues::Free },
-    ));
-    parts.sort_by(|one, other| one.0.cmp(&other.0));
-    let plan = tree.swap(parts.into_iter().map(|part| part.1).collect(), &lost_values, STAMP).unwrap();
-    tree.apply_chunk(plan, None).unwrap();
     let seen = stored.seen();
-    drop(stored.runs.splice(first..end, [(stored.next_run, merged)]));
+    let sources: Vec<u64> = stored.runs[first..end].iter().map(|(number, _)| *number).collect();
+    let runs = stored.stored_runs()[first..end].to_vec();
+    let number = stored.next_run;
     stored.next_run += 1;
-    assert_eq!(stored.seen(), seen);
+    let budget_bytes = [1_000, 50_000, u64::MAX][work.random.index(3)];
+    let (mut from, mut left) = (Some(Vec::new()), [1, 3, 200][work.random.index(3)]);
+    while let Some(at) = from.take().filter(|_| left > 0) {
+        let merged = slice(tree, (&runs, &stored_run(number)), &at, budget_bytes, STAMP).unwrap();
+        tree.apply_chunk(merged.chunk, None).unwrap();
+        stored.merge_slice(&sources, number, merged.next.as_deref());
+        let emptied = |index: &usize| !stored.runs.iter().any(|(number, _)| *number == sources[*index]);
+        assert_eq!(merged.emptied, (0..sources.len()).filter(emptied).collect::<Vec<usize>>(), "{context}");
+        if left <= 3 {
+            assert_eq!(stored.seen(), seen, "{context}");
+            stored.assert_stored(tree, context);
+        }
+        from = merged.next;
+        left -= 1;
+    }
 }
 
 /// Threads build windows side by side, and one chunk swaps them in; what lies between them stays as it is.
@@ -321,6 +172,7 @@ fn several_windows_go_into_one_chunk() {
         ranges.iter().for_each(|range| stored.merge_window(range, 0, &Changes::new()));
         assert_eq!(stored.seen(), seen);
         stored.assert_stored(&tree, &format!("seed {seed}"));
+        stored.assert_segments(&tree, &format!("seed {seed}"));
     }
 }
 
@@ -459,7 +311,8 @@ fn rows_that_are_to_be_skipped_go_with_their_values() {
     common::assert_holds(&tree, &left, "without a table");
 }
 
-/// Leaves have the stamp of what changed among their rows: of a window whose rows are old, all leaves stay old.
+/// Leaves have the stamp of what changed among their rows: of a window whose rows are old nearly all leaves stay old. Where a level-1 page was
+/// made anew, or between two of them, a leaf may have a newer one.
 #[test]
 fn leaves_keep_the_stamps_of_their_rows() {
     let disk = SimulatedDisk::new(1);
@@ -468,42 +321,38 @@ fn leaves_keep_the_stamps_of_their_rows() {
         |number: u64, byte: u8| ([64_u64.to_be_bytes(), number.to_be_bytes()].concat(), Some(vec![byte; 80]));
     let mut stored = Stored::default();
     let mut load = tree.bulk_loader(&row(0, 0).0, &row(1 << 40, 0).0, Lsn::new(10));
-    for number in 0..4_000 {
+    for number in 0..40_000 {
         load.push(&row(number * 2, 1).0, &[1; 80]).unwrap();
     }
     tree.apply_chunk(load.graft(Lsn::new(10)).unwrap(), None).unwrap();
-    stored.write_run(&tree, (2_000..2_100).map(|number| row(number * 2 + 1, 2)).collect(), Lsn::new(20));
+    stored.write_run(&tree, (20_000..20_100).map(|number| row(number * 2 + 1, 2)).collect(), Lsn::new(20));
     stored.write_run(&tree, [(row(6_000, 0).0, None)].into(), Lsn::new(30));
     let runs = stored.stored_runs();
     let merged = tree.merge_window(everything(), &runs, None, &|_| false, Lsn::new(40)).unwrap();
     tree.apply_chunk(merged.chunk, None).unwrap();
     let mut position = tree.leaf_for(&[], Direction::Forward).unwrap();
-    let mut stamps = std::collections::BTreeMap::<u64, u64>::new();
+    let (mut leaves, mut newer, mut exact) = (0, 0, std::collections::BTreeMap::<u64, u64>::new());
     loop {
         let leaf = position.leaf();
         let stamp = position.page().view().lsn().get();
         let has = |from: u64, to: u64| {
             leaf.compare(0, &row(to, 0).0).is_le() && leaf.compare(leaf.len() - 1, &row(from, 0).0).is_ge()
         };
-        // The last leaf of the first run may have the stamp of the second, as that begins there.
-        let expected = if has(6_000, 6_000) {
-            30..=30
-        } else if has(4_001, 4_199) {
-            20..=30
-        } else if has(7_800, 7_998) {
-            // So has the last leaf of the tree, where the list of runs begins.
-            10..=30
-        } else {
-            10..=10
+        let expected = match () {
+            () if has(6_000, 6_000) => 30,
+            () if has(40_001, 40_199) => 20,
+            () => 10,
         };
-        let is_between_leaves = leaf.compare(0, &row(6_000, 0).0).is_gt() && stamp == 30;
-        assert!(expected.contains(&stamp) || is_between_leaves, "{stamp}, not {expected:?}");
-        *stamps.entry(stamp).or_default() += 1;
+        assert!(stamp >= expected, "{stamp}, not {expected}");
+        leaves += 1;
+        newer += u64::from(stamp > expected);
+        *exact.entry(stamp).or_default() += u64::from(stamp == expected);
         if !tree.move_on(&mut position, Direction::Forward).unwrap() {
             break;
         }
     }
-    assert!(stamps[&10] > 80 && stamps[&20] >= 2 && (1..=4).contains(&stamps[&30]), "{stamps:?}");
+    assert!(leaves > 800 && newer < leaves / 4, "{newer} of {leaves} are newer than their rows");
+    assert!(exact[&10] > leaves / 4 * 3 && exact[&20] >= 2 && exact[&30] == 1, "{exact:?}");
 }
 
 /// A row in the wrong place is found, and nothing is merged.
@@ -525,7 +374,7 @@ fn a_damaged_leaf_stops_a_window_and_changes_nothing() {
     let refused =
         tree.merge_window(everything(), &stored.stored_runs(), None, &|_| false, STAMP).unwrap_err();
     assert!(matches!(refused, TreeError::Page { .. }), "{refused}");
-    let refused = tree.settle_runs(&everything(), &stored.stored_runs(), 10_000, STAMP).unwrap_err();
+    let refused = settle(&tree, &stored.stored_runs(), 10_000).unwrap_err();
     assert!(matches!(refused, TreeError::Page { .. }), "{refused}");
 }
 
@@ -584,19 +433,121 @@ fn a_window_is_there_whole_or_not_at_all() {
 fn runs_that_are_being_settled_lose_nothing_and_the_next_one_goes_on() {
     let disk = SimulatedDisk::new(6);
     let before = sample(&disk);
-    let settle = |disk: &SimulatedDisk| -> Result<(), TreeError> {
+    let settle_all = |disk: &SimulatedDisk| -> Result<(), TreeError> {
         let opened = Tree::open(disk, seawall_tree::TreeAccess::Write, common::options())?;
-        Arc::new(opened.tree).settle_runs(&everything(), &before.stored_runs(), 4096, STAMP)
+        settle(&Arc::new(opened.tree), &before.stored_runs(), 4096)
     };
     let seen = before.seen();
     lose_power_everywhere(
         &disk,
-        |disk| drop(settle(disk)),
+        |disk| drop(settle_all(disk)),
         |disk, is_done, context| {
             if !is_done {
-                settle(&disk).unwrap();
+                settle_all(&disk).unwrap();
             }
             common::assert_holds(&open(&disk), &seen, context);
+        },
+    );
+}
+
+/// Runs become one in two slices and more, with power lost at every call, and once more at every call of what goes on after that.
+#[test]
+fn a_slice_is_there_whole_or_not_at_all() {
+    let disk = SimulatedDisk::new(9);
+    let before = sample(&disk);
+    let (sources, target) = (vec![1, 0], stored_run(2));
+    // A slice, from where the tree says that the last one ended.
+    let step = |disk: &SimulatedDisk| -> Result<(), TreeError> {
+        let opened = Tree::open(disk, seawall_tree::TreeAccess::Write, common::options())?;
+        let tree = Arc::new(opened.tree);
+        let mut from = Some(Vec::new());
+        while let Some(at) = from {
+            let merged = slice(&tree, (&before.stored_runs(), &target), &at, 9_000, STAMP)?;
+            tree.apply_chunk(merged.chunk, None)?;
+            from = merged.next;
+        }
+        Ok(())
+    };
+    // What there is after each slice.
+    let mut states = vec![before.clone()];
+    {
+        let disk = disk.copy();
+        let tree = Arc::new(open(&disk));
+        let mut from = Some(Vec::new());
+        while let Some(at) = from {
+            let merged = slice(&tree, (&before.stored_runs(), &target), &at, 9_000, STAMP).unwrap();
+            tree.apply_chunk(merged.chunk, None).unwrap();
+            from = merged.next.clone();
+            let mut state = states.last().unwrap().clone();
+            state.merge_slice(&sources, 2, from.as_deref());
+            state.assert_stored(&tree, "after a slice");
+            state.assert_segments(&tree, "after a slice");
+            states.push(state);
+        }
+    }
+    assert!(states.len() > 3, "{} states", states.len());
+    lose_power_everywhere(
+        &disk,
+        |disk| drop(step(disk)),
+        |disk, is_done, context| {
+            let tree = Arc::new(open(&disk));
+            let found = common::contents(&tree);
+            let is_this = |state: &&Stored| {
+                state.runs.iter().all(|(number, rows)| {
+                    let (from, to) = (stored_run(*number).key(&[]), stored_run(number + 1).key(&[]));
+                    found.range(from..to).map(|(key, _)| &key[8..]).eq(rows.keys().map(|key| &key[..]))
+                })
+            };
+            let state =
+                states.iter().rev().find(is_this).unwrap_or_else(|| panic!("{context}: no such state"));
+            assert!(!is_done || state.runs.len() == 1, "{context}");
+            state.assert_stored(&tree, context);
+            state.assert_segments(&tree, context);
+            assert_eq!(state.seen(), before.seen(), "{context}");
+            // What is left are runs like others: a window takes them all.
+            let merged =
+                tree.merge_window(everything(), &state.stored_runs(), None, &|_| false, STAMP).unwrap();
+            tree.apply_chunk(merged.chunk, None).unwrap();
+            common::assert_holds(&tree, &before.seen(), context);
+        },
+    );
+}
+
+/// A power loss between two slices, of which the second one may be under way: what goes on from there with new slices loses nothing, wherever
+/// the power goes once more.
+#[test]
+fn slices_that_follow_a_power_loss_lose_nothing() {
+    let first = SimulatedDisk::new(10);
+    let before = sample(&first);
+    {
+        let tree = Arc::new(open(&first));
+        let merged = slice(&tree, (&before.stored_runs(), &stored_run(2)), &[], 9_000, STAMP).unwrap();
+        assert!(merged.next.is_some() && merged.emptied.is_empty());
+        tree.apply_chunk(merged.chunk, None).unwrap();
+    }
+    // In the order in which an engine has them: the target behind the newest of the runs that it is made of.
+    let left = [stored_run(1), stored_run(2), stored_run(0)];
+    let all_of_them = |disk: &SimulatedDisk| -> Result<(), TreeError> {
+        let opened = Tree::open(disk, seawall_tree::TreeAccess::Write, common::options())?;
+        let tree = Arc::new(opened.tree);
+        let mut from = Some(Vec::new());
+        while let Some(at) = from {
+            let merged = slice(&tree, (&left, &stored_run(3)), &at, 20_000, STAMP)?;
+            tree.apply_chunk(merged.chunk, None)?;
+            from = merged.next;
+        }
+        Ok(())
+    };
+    let seen = before.seen();
+    lose_power_everywhere(
+        &first,
+        |disk| drop(all_of_them(disk)),
+        |disk, _, context| {
+            let tree = Arc::new(open(&disk));
+            let all = [stored_run(1), stored_run(3), stored_run(2), stored_run(0)];
+            let merged = tree.merge_window(everything(), &all, None, &|_| false, STAMP).unwrap();
+            tree.apply_chunk(merged.chunk, None).unwrap();
+            common::assert_holds(&tree, &seen, context);
         },
     );
 }

@@ -1,20 +1,18 @@
-//! Walking over the leaves of a tree that may change meanwhile: what is given out of each, and what is kept of a parent.
-//! The walk ends before the rows that belong to this directory alone.
+//! Walking over the rows of a tree that may change meanwhile, a leaf at a time, merged with what sorted runs have there: what is given out
+//! of each, and what is kept of a parent. The walk ends before the rows that belong to this directory alone.
 
-use std::ops::Range;
+use seawall_tree::page::LeafValue;
+use seawall_types::{PageId, TableId};
 
-use seawall_tree::page::{LeafValue, LeafView};
-use seawall_tree::{Direction, LeafPosition, Tree};
-use seawall_types::PageId;
-
+use super::merged_leaf::MergedLeaf;
 use super::{BackupBase, BackupItem, BackupParent, BackupRange, RowSum};
-use crate::catalog::first_local_key;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::row_key;
 
 /// A walk over the leaves of a tree that may change meanwhile.
 pub(super) struct Walk<'a> {
-    pub(super) tree: &'a Tree,
+    pub(super) engine: &'a Engine,
     pub(super) parents: &'a [BackupParent],
     /// Whether what is kept comes with a sum over its rows.
     pub(super) sums_rows: bool,
@@ -43,6 +41,8 @@ enum LeafEnd {
 pub(super) struct KeptRange {
     first: Vec<u8>,
     last: Vec<u8>,
+    /// Of the rows: where one storage ends and another one begins, one between may have gone without a trace here, as its rows were in runs.
+    storage: Option<TableId>,
     /// Which of the parents it was compared with.
     parent: usize,
     /// The page above its leaves, if that has not changed either.
@@ -52,18 +52,17 @@ pub(super) struct KeptRange {
 
 impl Walk<'_> {
     pub(super) fn range(&mut self, from: &[u8], bytes: u64) -> Result<BackupRange, Error> {
-        let failed = |error| Error::tree(&error);
         let mut range = BackupRange::default();
         let mut from = from.to_vec();
-        let mut position = self.tree.leaf_for(&from, Direction::Forward).map_err(failed)?;
+        let mut leaf = MergedLeaf::at(self.engine, &from, None)?;
         loop {
-            range.read_bytes += self.tree.format().page_bytes() as u64;
-            match self.leaf(&position, &from, bytes, &mut range)? {
+            range.read_bytes += self.engine.tree.format().page_bytes() as u64;
+            match self.leaf(&leaf, bytes, &mut range)? {
                 LeafEnd::Done => {}
                 LeafEnd::Changed { key } => {
                     // Under the walk: what was given out stays as good as it was.
                     from = key;
-                    self.tree.move_to(&mut position, &from, Direction::Forward).map_err(failed)?;
+                    leaf = MergedLeaf::at(self.engine, &from, Some(leaf))?;
                     continue;
                 }
                 LeafEnd::Full { next } => {
@@ -71,52 +70,41 @@ impl Walk<'_> {
                     break;
                 }
             }
-            let Some(upper) = position.upper().filter(|upper| *upper < &first_local_key()[..]) else { break };
+            let Some(upper) = leaf.upper() else { break };
             from.clear();
             from.extend_from_slice(upper);
             if range.read_bytes >= bytes {
                 range.next = Some(from);
                 break;
             }
-            self.tree.move_to(&mut position, &from, Direction::Forward).map_err(failed)?;
+            leaf = MergedLeaf::at(self.engine, &from, Some(leaf))?;
         }
         self.give_kept();
         Ok(range)
     }
 
-    /// Gives out what a leaf has from `from` on, until the range has `bytes`.
-    fn leaf(
-        &mut self,
-        position: &LeafPosition,
-        from: &[u8],
-        bytes: u64,
-        range: &mut BackupRange,
-    ) -> Result<LeafEnd, Error> {
-        let leaf = position.leaf();
-        let first = leaf.search(from).unwrap_or_else(|above| above);
-        let end = leaf.search(&first_local_key()).unwrap_or_else(|above| above);
-        if first >= end {
+    /// Gives out what a leaf has, until the range has `bytes`.
+    fn leaf(&mut self, leaf: &MergedLeaf, bytes: u64, range: &mut BackupRange) -> Result<LeafEnd, Error> {
+        if leaf.len() == 0 {
             // Of what the parent has here, nothing is kept.
             self.give_kept();
             return Ok(LeafEnd::Done);
         }
-        let last = key_of(&leaf, end - 1);
+        let last = leaf.key(leaf.len() - 1);
         let parent = self.parents.iter().position(|parent| parent.has(&last));
-        if let Some(parent) = parent.filter(|parent| is_kept(position, end, &self.parents[*parent].base)) {
-            self.keep(position, parent, first..end, last);
+        if let Some(parent) = parent.filter(|parent| is_kept(leaf, &self.parents[*parent].base)) {
+            self.keep(leaf, parent);
             return Ok(LeafEnd::Done);
         }
         self.give_kept();
-        range.stamp = range.stamp.max(position.page().view().lsn());
-        let mut key = leaf.prefix().to_vec();
-        for index in first..end {
-            let row = leaf.row(index);
-            key.truncate(leaf.prefix().len());
-            key.extend_from_slice(row.key.suffix());
-            match row.value {
+        range.stamp = range.stamp.max(leaf.stamp());
+        let mut key = Vec::new();
+        for index in 0..leaf.len() {
+            leaf.put_key(index, &mut key);
+            match leaf.value(index) {
                 LeafValue::Inline(value) => (self.give)(BackupItem::Row { key: &key, value }),
                 LeafValue::Overflow(reference) => {
-                    let value = self.tree.read_overflow(reference, position.version());
+                    let value = self.engine.tree.read_overflow(reference, leaf.version());
                     let Some(value) = value.map_err(|error| Error::tree(&error))? else {
                         return Ok(LeafEnd::Changed { key });
                     };
@@ -127,29 +115,37 @@ impl Walk<'_> {
                         return Ok(LeafEnd::Full { next: key });
                     }
                 }
-                LeafValue::Deleted => {
-                    let page = position.page().view().id();
-                    return Err(Error::tree(&self.tree.pages().deleted_outside_of_runs(page)));
-                }
+                LeafValue::Deleted => unreachable!("a merged leaf has none of them"),
             }
         }
         Ok(LeafEnd::Done)
     }
 
-    fn keep(&mut self, position: &LeafPosition, parent: usize, rows: Range<usize>, last: Vec<u8>) {
+    /// Keeps all rows of a leaf, in a range for each storage.
+    fn keep(&mut self, leaf: &MergedLeaf, parent: usize) {
         let since = self.parents[parent].base.redo_point;
-        let below = position.parent().filter(|above| above.lsn <= since).map(|above| above.id);
-        match &mut self.kept {
-            Some(kept) if below.is_some() && kept.below == below && kept.parent == parent => kept.last = last,
-            _ => {
+        let below = leaf.main().parent().filter(|above| above.lsn <= since).map(|above| above.id);
+        let mut key = Vec::new();
+        for index in 0..leaf.len() {
+            leaf.put_key(index, &mut key);
+            let storage = row_key::table_of(&key);
+            // Between two leaves nothing was if the page above has not changed, and nothing came from a run there.
+            let goes_on = |kept: &KeptRange| {
+                let is_next = index > 0 || (below.is_some() && kept.below == below && kept.parent == parent);
+                is_next && kept.storage == storage
+            };
+            if !self.kept.as_ref().is_some_and(goes_on) {
                 self.give_kept();
-                let first = key_of(&position.leaf(), rows.start);
                 let sum = self.sums_rows.then(RowSum::default);
-                self.kept = Some(KeptRange { first, last, parent, below, sum });
+                let (first, last) = (key.clone(), Vec::new());
+                self.kept = Some(KeptRange { first, last, storage, parent, below, sum });
             }
-        }
-        if let Some(sum) = self.kept.as_mut().and_then(|kept| kept.sum.as_mut()) {
-            sum.add(&position.leaf(), rows);
+            if let Some(kept) = &mut self.kept {
+                std::mem::swap(&mut kept.last, &mut key);
+                if let Some(sum) = &mut kept.sum {
+                    sum.add(&kept.last, leaf.value(index));
+                }
+            }
         }
     }
 
@@ -160,16 +156,11 @@ impl Walk<'_> {
     }
 }
 
-/// Whether the parent has exactly the first `row_count` rows of a leaf, which are some, between the first and the last of them.
-fn is_kept(position: &LeafPosition, row_count: usize, parent: &BackupBase) -> bool {
-    let leaf = position.leaf();
-    let storage = |index| row_key::table_of(&key_of(&leaf, index));
-    let (Some(first), Some(last)) = (storage(0), storage(row_count - 1)) else { return false };
-    position.page().view().lsn() <= parent.redo_point && !parent.may_link_later(first, last)
-}
-
-pub(super) fn key_of(leaf: &LeafView<'_>, index: usize) -> Vec<u8> {
-    [leaf.prefix(), leaf.row(index).key.suffix()].concat()
+/// Whether the parent has exactly the rows of a leaf, which are some, between the first and the last of them.
+fn is_kept(leaf: &MergedLeaf, parent: &BackupBase) -> bool {
+    let storage = |index| row_key::table_of(&leaf.key(index));
+    let (Some(first), Some(last)) = (storage(0), storage(leaf.len() - 1)) else { return false };
+    leaf.stamp() <= parent.redo_point && !parent.may_link_later(first, last)
 }
 
 #[cfg(test)]
@@ -199,8 +190,8 @@ mod tests {
                 BackupItem::Row { key, .. } => given.push(row_key::table_of(key).unwrap()),
                 BackupItem::Kept { .. } => panic!("there is no parent"),
             };
-            let tree = &database.engine().tree;
-            let mut walk = Walk { tree, parents: &[], sums_rows: false, give: &mut give, kept: None };
+            let engine = database.engine();
+            let mut walk = Walk { engine, parents: &[], sums_rows: false, give: &mut give, kept: None };
             let mut next = Some(Vec::new());
             while let Some(from) = next {
                 next = walk.range(&from, 1 << 14).unwrap().next;

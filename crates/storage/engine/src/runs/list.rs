@@ -44,8 +44,23 @@ fn listed_runs(tree: &Tree) -> Result<Vec<Arc<Run>>, Error> {
         runs.push(Arc::new(Run::new(number, descriptor)));
         cursor.advance(tree.pages()).map_err(failed)?;
     }
-    runs.sort_by_key(|run| std::cmp::Reverse(run.end()));
+    sort(&mut runs);
     Ok(runs)
+}
+
+/// Puts runs in the order in which they are read, newest first. Of runs that end at one stamp, which one is made of the other and older ones,
+/// the one that starts later comes first: the other one may get older rows. What they have of one key is in one of them only.
+pub(crate) fn sort(runs: &mut [Arc<Run>]) {
+    let place = |run: &Arc<Run>| (run.end(), run.descriptor.start, run.number);
+    runs.sort_by_key(|run| std::cmp::Reverse(place(run)));
+}
+
+/// Whether two runs go together: one of them is older, or one is made of the other, some slices of it by now.
+fn go_together(one: &Run, other: &Run) -> bool {
+    let (one, other) = (&one.descriptor, &other.descriptor);
+    let is_older = |one: &RunDescriptor, other: &RunDescriptor| one.end <= other.start;
+    let holds = |one: &RunDescriptor, other: &RunDescriptor| one.start <= other.start && other.end <= one.end;
+    is_older(one, other) || is_older(other, one) || holds(one, other) || holds(other, one)
 }
 
 /// Refuses runs, newest first, that are not those of the superblock, or of which two claim to be the newer one.
@@ -71,9 +86,9 @@ fn check_list(runs: &[Arc<Run>], superblock: &Superblock) -> Result<(), Error> {
             return Err(damaged(run.number, "it has rows of a storage that was never drawn"));
         }
     }
-    for pair in runs.windows(2) {
-        if pair[0].descriptor.start < pair[1].end() {
-            return Err(damaged(pair[0].number, "it starts before an older run ends"));
+    for (index, run) in runs.iter().enumerate() {
+        if runs[index + 1..].iter().any(|older| !go_together(run, older)) {
+            return Err(damaged(run.number, "it starts before an older run ends"));
         }
     }
     Ok(())
@@ -159,6 +174,26 @@ mod tests {
         Arc::new(Run::new(RunNumber::new(number).unwrap(), descriptor))
     }
 
+    /// A merge that was cut short between two slices leaves the run that it made beside those that it made it of.
+    #[test]
+    fn a_run_may_be_listed_beside_those_that_it_is_made_of() {
+        let mut runs = vec![
+            run(1, 100, 150, 70),
+            run(5, 100, 250, 70),
+            run(2, 150, 200, 70),
+            run(4, 250, 300, 70),
+            run(3, 200, 250, 70),
+            run(0, 50, 100, 70),
+            // Made of 5 and 2, by another merge that was cut short.
+            run(6, 100, 250, 70),
+        ];
+        sort(&mut runs);
+        let order: Vec<u64> = runs.iter().map(|run| run.number.get()).collect();
+        // What is newer than a source is newer than what is made of it; a younger source comes before that.
+        assert_eq!(order, [4, 3, 6, 5, 2, 1, 0]);
+        check_list(&runs, &superblock(7)).unwrap();
+    }
+
     #[test]
     fn a_list_that_is_not_that_of_the_superblock_is_refused() {
         let good = [run(3, 200, 300, 70), run(9, 100, 200, 79)];
@@ -170,6 +205,8 @@ mod tests {
         refused(&good, 1, "not that of this superblock");
         refused(&good, 3, "not that of this superblock");
         refused(&[run(3, 199, 300, 70), run(9, 100, 200, 79)], 2, "run 3: it starts before");
+        let between = [run(3, 150, 300, 70), run(4, 200, 250, 70), run(9, 100, 200, 79)];
+        refused(&between, 3, "run 3: it starts before");
         refused(&[run(10, 200, 300, 70)], 1, "never drawn");
         refused(&[run(3, 200, 301, 70)], 1, "behind the redo point");
         refused(&[run(3, 200, 300, 80)], 1, "storage that was never drawn");

@@ -7,7 +7,8 @@
 //! | 2^63 + 2^61 + number  | the segments of a run's filter: see `filter`                                                       |
 //!
 //! Like every row key, each of these keys begins with the table's id as eight big-endian bytes. Numbers are drawn from a counter in the
-//! superblock and never used again. A descriptor is never rewritten: what is left of a run is seen in the tree. Integers little-endian:
+//! superblock and never used again. A descriptor is rewritten only while the run is made of others, slice by slice; what is left of a run is
+//! seen in the tree. Integers little-endian:
 //!
 //! | offset | bytes | field          | meaning                                                                             |
 //! |-------:|------:|----------------|-------------------------------------------------------------------------------------|

@@ -124,40 +124,16 @@ impl Engine {
             let next = first_row(&self.tree, run.prefix(), from)?;
             first = first.into_iter().chain(next).min();
         }
-        let Some(first) = first else { return Ok(None) };
-        let prefixes: Vec<_> = runs.iter().map(|run| run.prefix()).collect();
-        let window = window_at(&self.tree, &first, &prefixes, self.options.checkpoint.chunk_bytes);
-        let window = window.map_err(|error| Error::tree(&error))?;
-        Ok(Some(window.start.max(from.to_vec())..window.end))
+        let (Some(first), end) = (first, first_local_key().to_vec()) else { return Ok(None) };
+        let failed = |error| Error::tree(&error);
+        // From the level-1 page on, unless the window before ended below it.
+        let group = self.tree.groups(&first, &end).next().transpose().map_err(failed)?;
+        let start = group.map_or(first, |group| group.lower.max(from.to_vec()));
+        let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
+        let chunk_bytes = self.options.checkpoint.chunk_bytes;
+        let window = self.tree.window_at(start..end, &stored, chunk_bytes).map_err(failed)?;
+        Ok(Some(window.range))
     }
-}
-
-/// The window that begins with the leaf of the main part for `first`: so many leaves, of the main part and of the runs whose keys begin
-/// with `prefixes`, that they take about `window_bytes`. It ends where a leaf of the main part does, or, where those are few, one of a run.
-fn window_at(
-    tree: &Tree,
-    first: &[u8],
-    prefixes: &[[u8; row_key::TABLE_BYTES]],
-    window_bytes: u64,
-) -> Result<Range<Vec<u8>>, TreeError> {
-    let start = match tree.groups(first, &[first, &[0]].concat()).next().transpose()? {
-        None => first.to_vec(),
-        Some(group) => {
-            let leaves = group.leaves_within(first, &[first, &[0]].concat());
-            group.leaves[leaves].first().map_or_else(|| first.to_vec(), |leaf| leaf.lower.clone())
-        }
-    };
-    let start = start.max(first_user_key());
-    let mut fences = MergedFences::begin(tree, prefixes, &start)?;
-    let page_bytes = tree.format().page_bytes() as u64;
-    let mut bytes = 0;
-    while let Some((source, fence)) = fences.next_fence()? {
-        bytes += page_bytes;
-        if bytes >= window_bytes && (source == 0 || bytes >= 2 * window_bytes) {
-            return Ok(start..fence);
-        }
-    }
-    Ok(start..first_local_key().to_vec())
 }
 
 /// Where the leaves of the main part and of runs begin, behind some row key: row keys, ascending.

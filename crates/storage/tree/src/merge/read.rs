@@ -1,6 +1,6 @@
 //! Pages of the last durable tree, as the writer reads them: each must be what its parent says.
 
-use seawall_types::PageId;
+use seawall_types::{Lsn, PageId};
 
 use super::bounds::{Bounds, bounds_of};
 use crate::error::TreeError;
@@ -14,6 +14,8 @@ pub(crate) struct LeafParent {
     pub(crate) page: Page,
     /// The pages from the root to it, both included.
     pub(super) path: Vec<PageId>,
+    /// The greatest stamp of them.
+    pub(crate) newest: Lsn,
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
 }
@@ -36,7 +38,8 @@ pub(crate) fn leaf_parent(tree: &Tree, key: &[u8]) -> Result<Option<LeafParent>,
     if page.view().level() == 0 {
         return Ok(None);
     }
-    let mut found = LeafParent { page, path: vec![ROOT.page], lower: Vec::new(), upper: None };
+    let newest = page.view().lsn();
+    let mut found = LeafParent { page, path: vec![ROOT.page], newest, lower: Vec::new(), upper: None };
     loop {
         let view = interior_of(tree, &found.page)?;
         let level = view.level();
@@ -49,7 +52,8 @@ pub(crate) fn leaf_parent(tree: &Tree, key: &[u8]) -> Result<Option<LeafParent>,
         let (lower, upper) = (bounds.lower.to_vec(), bounds.upper.map(|upper| upper.to_vec()));
         let mut path = std::mem::take(&mut found.path);
         path.push(page.view().id());
-        found = LeafParent { page, path, lower, upper };
+        let newest = found.newest.max(page.view().lsn());
+        found = LeafParent { page, path, newest, lower, upper };
     }
 }
 

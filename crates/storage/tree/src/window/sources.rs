@@ -50,7 +50,19 @@ impl PartialOrd for Head {
     }
 }
 
+/// A leaf that is still to come.
+#[derive(Debug)]
+struct Coming {
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+    /// The stamp of the page that knows when leaves between this one and the one before went.
+    stamp_before: Lsn,
+}
+
 /// The rows of a key range of the tree, in order.
+///
+/// A row that went leaves a stamp behind, but not where it was: the stamp of its leaf, if other rows are left there; else that of the
+/// page above, or of one higher up. So what is built of neighbouring rows has to have these stamps, too.
 #[derive(Debug)]
 pub(super) struct StoredRows<'t> {
     tree: &'t Tree,
@@ -59,9 +71,13 @@ pub(super) struct StoredRows<'t> {
     /// Bytes of the number of the run before each key; none in the tree.
     prefix_bytes: usize,
     reads: LeafReads<'t>,
-    /// The ranges of the leaves that are still to come.
-    fences: VecDeque<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Of the leaves that are still to come.
+    coming: VecDeque<Coming>,
+    /// The greatest stamp above the last leaf that was asked for; `None` before the first one.
+    stamp_above: Option<Lsn>,
     leaf: Option<Page>,
+    /// In the tree: the newest stamp of what may have gone between the row before and the one at hand, or the end of the range.
+    stamp_around: Lsn,
     /// Rows of the leaf, from the one at hand on.
     rows: Range<usize>,
     has_rows: bool,
@@ -104,8 +120,10 @@ impl<'t> StoredRows<'t> {
             range,
             prefix_bytes,
             reads: tree.pages.read_leaves(Vec::new(), bytes_at_once),
-            fences: VecDeque::new(),
+            coming: VecDeque::new(),
+            stamp_above: None,
             leaf: None,
+            stamp_around: Lsn::ZERO,
             rows: 0..0,
             has_rows: false,
         };
@@ -124,6 +142,12 @@ impl<'t> StoredRows<'t> {
         self.leaf.as_ref().map_or(Lsn::ZERO, |page| page.view().lsn())
     }
 
+    /// The stamp of what may have gone around the row at hand, up to the row before and including the row's own; after the last row, up to
+    /// the end of the range. Zero for a run: it has a row for each that is deleted.
+    pub(super) fn stamp_around(&self) -> Lsn {
+        if self.prefix_bytes == 0 { self.stamp_around } else { Lsn::ZERO }
+    }
+
     /// Writes the key at hand, without the run's number; `false` after the last row.
     pub(super) fn put_key(&self, head: &mut Head) -> bool {
         let Some(page) = &self.leaf else { return false };
@@ -134,6 +158,7 @@ impl<'t> StoredRows<'t> {
 
     pub(super) fn advance(&mut self) -> Result<(), TreeError> {
         self.rows.start += 1;
+        self.stamp_around = self.stamp();
         self.find_row()
     }
 
@@ -147,6 +172,7 @@ impl<'t> StoredRows<'t> {
         while self.rows.is_empty() {
             self.leaf = self.next_leaf()?;
             let Some(page) = &self.leaf else { return Ok(()) };
+            self.stamp_around = self.stamp_around.max(page.view().lsn());
             let leaf = leaf_of(page);
             let index = |key: &[u8]| leaf.search(key).unwrap_or_else(|at| at);
             self.rows = index(&self.range.start)..index(&self.range.end);
@@ -163,13 +189,21 @@ impl<'t> StoredRows<'t> {
         while self.reads.has_few() {
             let Some(group) = self.groups.next().transpose()? else { break };
             for index in group.leaves_within(&self.range.start, &self.range.end) {
+                let stamp_before = match self.stamp_above.replace(group.stamp_of_path) {
+                    None => Lsn::ZERO,
+                    // Below one page, that one knows.
+                    Some(_) if index > 0 => group.stamp,
+                    Some(before) => before.max(group.stamp_of_path),
+                };
                 let leaf = &group.leaves[index];
-                self.fences.push_back((leaf.lower.clone(), group.upper_of(index).map(<[u8]>::to_vec)));
+                let (lower, upper) = (leaf.lower.clone(), group.upper_of(index).map(<[u8]>::to_vec));
+                self.coming.push_back(Coming { lower, upper, stamp_before });
                 self.reads.push(leaf.page);
             }
         }
         let Some(page) = self.reads.next_leaf()? else { return Ok(None) };
-        if let Some((lower, upper)) = self.fences.pop_front() {
+        if let Some(Coming { lower, upper, stamp_before }) = self.coming.pop_front() {
+            self.stamp_around = self.stamp_around.max(stamp_before);
             let (lower, upper) = (RowKey::from(&lower[..]), upper.as_deref().map(RowKey::from));
             expect_within(self.tree, &page, Bounds { lower, upper })?;
         }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub(crate) mod image_log;
+pub(crate) mod runs;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

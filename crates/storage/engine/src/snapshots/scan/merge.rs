@@ -373,6 +373,10 @@ impl Merge {
         loop {
             let version = engine.tree.version();
             let view = engine.view.load_full();
+            // A view that is newer than the version may lack a run that still has rows in leaves that are held.
+            if engine.tree.version() != version {
+                continue;
+            }
             engine.check_snapshot(self.lsn())?;
             if self.hold_main_leaf(engine, version)? && self.hold_run_leaves(engine, version, &view)? {
                 return Ok(view);
