@@ -21,6 +21,9 @@
 //!
 //! Blocks as in Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters" (JEA 2009): a lookup touches one cache line.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use seawall_codec::bytes::{u16_at, u64_at};
 use seawall_codec::checksum::{Crc64, mixed};
 use seawall_tree::page::{LeafValue, RowKey, shortest_separator};
@@ -115,7 +118,7 @@ impl Segment {
 pub(crate) struct Filter {
     /// Where each segment begins, ascending.
     separators: Vec<Box<[u8]>>,
-    segments: Vec<Segment>,
+    segments: Vec<Arc<Segment>>,
 }
 
 impl Filter {
@@ -128,8 +131,20 @@ impl Filter {
 
     /// Adds a segment that begins behind the others.
     pub(crate) fn add(&mut self, segment: BuiltSegment) {
-        self.segments.push(Segment::decode(&segment.value).expect("a segment that was just built decodes"));
+        let decoded = Segment::decode(&segment.value).expect("a segment that was just built decodes");
+        self.segments.push(Arc::new(decoded));
         self.separators.push(segment.separator.into());
+    }
+
+    /// The filter of what is left of the run when no row is in the segments that begin in `gone`. What lies there is then asked of the segment
+    /// before, and whatever that says is right.
+    pub(crate) fn without(&self, gone: &[Range<Vec<u8>>]) -> Filter {
+        let is_left = |separator: &[u8]| gone.iter().all(|range| !(range.start[..] <= *separator && *separator < range.end[..]));
+        let all = self.separators.iter().zip(&self.segments);
+        let left = all.filter(|(separator, _)| is_left(separator));
+        let (separators, segments) =
+            left.map(|(separator, segment)| (separator.clone(), Arc::clone(segment))).unzip();
+        Filter { separators, segments }
     }
 
     /// Rows of the tree that it was read from.
@@ -173,7 +188,7 @@ impl Filter {
                 }
             };
             let refuse = |problem| Error::Catalog { place: format!("the filter in table {table}"), problem };
-            filter.segments.push(segment.map_err(refuse)?);
+            filter.segments.push(Arc::new(segment.map_err(refuse)?));
             filter.separators.push(row_key::key_of(&key).into());
             cursor.advance(tree.pages()).map_err(failed)?;
         }
@@ -265,7 +280,7 @@ mod tests {
         segments.extend(builder.finish());
         let filter = Filter {
             separators: segments.iter().map(|segment| segment.separator.clone().into()).collect(),
-            segments: segments.iter().map(|segment| Segment::decode(&segment.value).unwrap()).collect(),
+            segments: segments.iter().map(|segment| Arc::new(Segment::decode(&segment.value).unwrap())).collect(),
         };
         (filter, segments)
     }
@@ -335,6 +350,21 @@ mod tests {
         let absent = |key: &[u8]| [key, &[1, 2, 3]].concat();
         let below = keys.iter().filter(|key| ***key < *first).map(|key| absent(key));
         assert!(below.into_iter().all(|key| filter.may_contain(&key, row_hash(&key))));
+    }
+
+    #[test]
+    fn segments_that_are_gone_take_no_other_rows_along() {
+        let key = |number: u64| [64_u64.to_be_bytes(), number.to_be_bytes()].concat();
+        let keys: Vec<Vec<u8>> = (0..20_000).map(key).collect();
+        let (filter, segments) = built(10, &keys);
+        let border = |index: usize| segments[index].separator.clone();
+        let left = filter.without(&[border(3)..border(7), border(9)..border(10)]);
+        assert_eq!(left.segment_count(), filter.segment_count() - 5);
+        assert!(left.bytes() < filter.bytes());
+        for key in &keys {
+            let is_gone = (border(3) <= *key && *key < border(7)) || (border(9) <= *key && *key < border(10));
+            assert!(is_gone || left.may_contain(key, row_hash(key)));
+        }
     }
 
     /// Found on disk: it must not change.

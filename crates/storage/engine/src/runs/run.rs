@@ -27,6 +27,7 @@
 //! |     72 |     8 | filter_bytes   | of all segments, when it was written                                                |
 //! |     80 |     8 | written_micros | when it was written, microseconds since 1970, signed; for display                   |
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use seawall_codec::bytes::{u16_at, u32_at, u64_at};
@@ -243,6 +244,15 @@ impl Run {
     /// Whether its filter was not looked for yet.
     pub(crate) fn lacks_filter(&self) -> bool {
         self.filter.get().is_none()
+    }
+
+    /// The run with less of its filter in memory: the segments that begin in `gone` are of no row any more.
+    pub(crate) fn without_segments(&self, gone: &[Range<Vec<u8>>]) -> Run {
+        let Run { number, descriptor, filter } = self;
+        let left = filter.get().map(|filter| filter.as_ref().map(|filter| filter.without(gone)));
+        // One that is not read yet is read as it is then.
+        let filter = left.map_or_else(OnceLock::new, OnceLock::from);
+        Run { number: *number, descriptor: descriptor.clone(), filter }
     }
 
     /// Sets the filter, or that there is none to use. The first one counts.

@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use seawall_tree::{GroupLeaf, Groups, LoadedWindow, StoredRun, Superblock, Tree, TreeError};
+use seawall_tree::{Group, GroupLeaf, Groups, LoadedWindow, MergedWindow, StoredRun, Superblock, Tree, TreeError};
 use seawall_types::Lsn;
 
 use crate::catalog::first_local_key;
@@ -89,29 +89,44 @@ impl Engine {
         // The log is flushed past all that is in runs, and a backup that began since the last checkpoint takes what has changed since
         // then by the stamps of pages.
         let merged = self.tree.swap_windows(windows, &stored, self.flushed());
-        let merged = merged.map_err(|error| Error::tree(&error))?;
-        if merged.chunk.is_empty() {
+        let MergedWindow { chunk, emptied, segments, .. } = merged.map_err(|error| Error::tree(&error))?;
+        if chunk.is_empty() {
             return Ok(());
         }
-        if merged.emptied.is_empty() {
-            return self.apply_chunk(merged.chunk, None, totals);
+        let emptied: Vec<RunNumber> = emptied.iter().map(|index| runs[*index].number).collect();
+        if emptied.is_empty() {
+            self.apply_chunk(chunk, None, totals)?;
+        } else {
+            let _storing = self.redo.storing();
+            let current = self.redo.superblock();
+            let count = u32::try_from(emptied.len()).expect("the superblock counts all runs in 32 bits");
+            let superblock = Superblock { run_count: current.run_count - count, ..current };
+            self.apply_chunk(chunk, Some(&superblock), totals)?;
+            self.redo.stored(superblock);
         }
-        let emptied: Vec<RunNumber> = merged.emptied.iter().map(|index| runs[*index].number).collect();
-        let storing = self.redo.storing();
-        let current = self.redo.superblock();
-        let count = u32::try_from(emptied.len()).expect("the superblock counts all runs in 32 bits");
-        let superblock = Superblock { run_count: current.run_count - count, ..current };
-        self.apply_chunk(merged.chunk, Some(&superblock), totals)?;
-        self.redo.stored(superblock);
-        drop(storing);
-        self.forget_runs(&emptied);
+        // Not before: who misses a row that is gone from a run asks the main part then, at a version of the tree that has passed.
+        let segments = segments.into_iter().map(|(index, range)| (runs[index].number, range));
+        self.forget(&emptied, &segments.collect::<Vec<_>>());
         Ok(())
     }
 
-    /// Readers need the runs no more, which are not in the tree any more.
-    fn forget_runs(&self, gone: &[RunNumber]) {
+    /// Takes from readers runs that are not in the tree any more, and segments of filters.
+    fn forget(&self, emptied: &[RunNumber], segments: &[(RunNumber, Range<Vec<u8>>)]) {
+        if emptied.is_empty() && segments.is_empty() {
+            return;
+        }
         self.change_view(|view| {
-            view.runs = view.runs.iter().filter(|run| !gone.contains(&run.number)).cloned().collect();
+            let left = view.runs.iter().filter(|run| !emptied.contains(&run.number));
+            let without = |run: &Arc<Run>| {
+                let of_run = segments.iter().filter(|(number, _)| *number == run.number);
+                let gone: Vec<Range<Vec<u8>>> = of_run.map(|(_, range)| range.clone()).collect();
+                if gone.is_empty() || run.lacks_filter() {
+                    Arc::clone(run)
+                } else {
+                    Arc::new(run.without_segments(&gone))
+                }
+            };
+            view.runs = left.map(without).collect();
         });
     }
 
@@ -126,13 +141,24 @@ impl Engine {
         }
         let (Some(first), end) = (first, first_local_key().to_vec()) else { return Ok(None) };
         let failed = |error| Error::tree(&error);
-        // From the level-1 page on, unless the window before ended below it.
-        let group = self.tree.groups(&first, &end).next().transpose().map_err(failed)?;
-        let start = group.map_or(first, |group| group.lower.max(from.to_vec()));
-        let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
         let chunk_bytes = self.options.checkpoint.chunk_bytes;
+        let group = self.tree.groups(&first, &end).next().transpose().map_err(failed)?;
+        let start = group.map_or_else(|| first.clone(), |group| self.window_start(group, &first, chunk_bytes));
+        let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
+        // The window before may have ended below it.
+        let start = start.max(from.to_vec());
         let window = self.tree.window_at(start..end, &stored, chunk_bytes).map_err(failed)?;
         Ok(Some(window.range))
+    }
+
+    /// Where a window for `first` begins: with its level-1 page, or with its leaf where that has more than a window.
+    fn window_start(&self, mut group: Group, first: &[u8], window_bytes: u64) -> Vec<u8> {
+        let bytes = (group.leaves.len() * self.tree.format().page_bytes()) as u64;
+        if bytes <= window_bytes {
+            return group.lower;
+        }
+        let index = group.leaves.partition_point(|leaf| leaf.lower.as_slice() <= first);
+        group.leaves.swap_remove(index.saturating_sub(1)).lower
     }
 }
 
