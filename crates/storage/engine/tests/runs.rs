@@ -6,14 +6,15 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_crash_harness as harness;
-
 use seawall_engine::{
-    CheckpointStatistics, Database, Durability, Error, OpenMode, Options, RunOptions, RunStatistics,
-    Snapshot, Table,
+    Background, CheckpointStatistics, Database, Durability, Environment, Error, OpenMode, Options,
+    PublishStatistics, RunOptions, RunStatistics, Snapshot, Table,
 };
-use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom, seeds};
+use seawall_testing::wait_until;
 
 use common::following::Following;
 use harness::everywhere;
@@ -65,6 +66,10 @@ impl Model {
     fn loaded(seed: u64, options: Options) -> Model {
         let disk = SimulatedDisk::new(seed);
         let database = open(&disk, options);
+        Model::load(disk, database)
+    }
+
+    fn load(disk: SimulatedDisk, database: Database) -> Model {
         let rows: Rows = (0..LOADED).map(|number| (key(number), vec![1; 300])).collect();
         let mut load = database.tables().bulk_load("t").unwrap();
         rows.iter().for_each(|(key, value)| load.add(key, value).unwrap());
@@ -518,6 +523,44 @@ fn steps_for_crashes() -> Vec<Step> {
         }
     }
     steps
+}
+
+/// With threads, the one of checkpoints merges runs: down to their share at once, and all of them when nothing has changed for an interval.
+#[test]
+fn a_thread_merges_runs_down_to_their_share_and_all_of_an_idle_database() {
+    let clock = SimulatedClock::default();
+    let hour = Duration::from_secs(3600);
+    let options = options().with(|options| {
+        options.background = Background::Threads;
+        options.checkpoint.interval = hour;
+        options.checkpoint.runs.run_percent = 5;
+        options.recovery.target = None;
+        options.publish_statistics = PublishStatistics::Never;
+    });
+    let disk = SimulatedDisk::new(12);
+    let environment = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(clock.clone()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
+    let database = Database::open(environment, options).unwrap();
+    let mut model = Model::load(disk, database);
+    for round in 2..8 {
+        model.change_sparsely(round);
+        assert!(model.checkpoint().run_rows > 0);
+    }
+    // A few of the windows, those with the most of runs.
+    wait_until("a run to be merged to its end, or to have lost rows", || {
+        let summary = model.database.check(&mut |damage| panic!("{damage}")).unwrap();
+        summary.run_rows < 6 * u64::from(SPARSE)
+    });
+    model.check("while windows are merged");
+    clock.advance(hour);
+    wait_until("all runs to be merged", || model.runs().count == 0);
+    model.check("without runs");
+    let Model { database, table, .. } = model;
+    drop(table);
+    database.close().unwrap();
 }
 
 /// A standby writes runs of its own, and keeps them when its machine loses power.
