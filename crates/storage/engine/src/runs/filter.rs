@@ -156,7 +156,7 @@ impl Filter {
     pub(crate) fn bytes(&self) -> usize {
         let lists = size_of_val(&self.separators[..]) + size_of_val(&self.segments[..]);
         let separators: usize = self.separators.iter().map(|separator| separator.len()).sum();
-        let segments: usize = self.segments.iter().map(|segment| size_of_val(&*segment.words)).sum();
+        let segments: usize = self.segments.iter().map(|segment| size_of::<Segment>() + size_of_val(&*segment.words)).sum();
         lists + separators + segments
     }
 
