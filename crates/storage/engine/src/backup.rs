@@ -43,6 +43,8 @@
 mod begun;
 pub(crate) mod log_checksum;
 mod merged_leaf;
+#[cfg(test)]
+mod over_runs;
 mod redo_point;
 pub(crate) mod row_sum;
 mod walk;

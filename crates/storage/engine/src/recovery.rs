@@ -53,6 +53,7 @@ use crate::recovery::record_kinds::{KindCounters, RecordKind};
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{ReplayOntoBackup, history_of, list_log_files};
 use crate::runs::list::read_list;
+use crate::runs::settle::merge_over_runs;
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::View;
 use crate::standby::control::time_left;
@@ -84,7 +85,7 @@ pub(crate) struct Replayed {
 /// TODS 1992), without an undo pass: what aborts is never logged.
 pub(crate) struct Replay<'a> {
     environment: &'a Environment,
-    tree: &'a Tree,
+    tree: &'a Arc<Tree>,
     superblock: Superblock,
     options: &'a Options,
     reader: LogReader,
@@ -114,7 +115,7 @@ pub(crate) struct Replay<'a> {
 impl<'a> Replay<'a> {
     pub(crate) fn new(
         environment: &'a Environment,
-        tree: &'a Tree,
+        tree: &'a Arc<Tree>,
         superblock: Superblock,
         options: &'a Options,
         keys: Option<&DatabaseKeys>,
@@ -355,7 +356,9 @@ impl<'a> Replay<'a> {
         self.superblock.log_end = end.max(self.superblock.log_end);
         self.tree.store_superblock(&self.superblock).map_err(failed)?;
         dropped_tables::write_out(memtable, self.part_start)?;
-        let rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
+        let mut rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
+        let chunk_bytes = self.options.checkpoint.chunk_bytes;
+        merge_over_runs(self.tree, &mut self.superblock, &mut rows, chunk_bytes, end)?;
         let mut merge = self.tree.begin_merge(rows).map_err(failed)?;
         while !merge.is_done() {
             let budget = self.options.checkpoint.chunk_bytes;

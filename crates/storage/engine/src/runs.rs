@@ -27,6 +27,7 @@ pub(crate) mod filters_read;
 pub(crate) mod list;
 pub(crate) mod route;
 pub(crate) mod run;
+pub(crate) mod settle;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -133,7 +133,7 @@ impl Tree {
     /// with the chunk has those fewer that are `emptied`.
     ///
     /// `stamp` goes into the pages around the windows and above: no page of the tree there may have a newer one, or who looks for changes
-    /// since a time would miss some. The redo point will do, if each change of the tree before had the redo point of its time.
+    /// since a time misses some. The end of the durable log will do.
     ///
     /// # Errors
     /// `Io`, or a damaged page. The tree is unchanged, and the windows are given up.

@@ -311,6 +311,36 @@ fn rows_that_are_to_be_skipped_go_with_their_values() {
     common::assert_holds(&tree, &left, "without a table");
 }
 
+#[test]
+fn a_slice_leaves_out_what_is_to_be_skipped_with_its_values() {
+    let disk = SimulatedDisk::new(1);
+    let tree = Arc::new(create(&disk, 4096));
+    let mut work = workload(5, &tree);
+    let mut stored = Stored::default();
+    for _ in 0..3 {
+        let changes = work.changes(500, 2);
+        stored.write_run(&tree, changes, STAMP);
+    }
+    let is_skipped = |key: &[u8]| key[..8] == 1_u64.to_be_bytes();
+    let (runs, target) = (stored.stored_runs(), stored_run(3));
+    let (mut from, mut rows, mut deletions) = (Some(Vec::new()), 0, 0);
+    while let Some(at) = from {
+        let slice = tree.load_slice((&runs, &target), &at, 0, &is_skipped, &mut |_| Ok(()), STAMP).unwrap();
+        (rows, deletions) = (rows + slice.rows, deletions + slice.deletions);
+        let listed = (rows > 0).then(|| vec![1; 88]);
+        let merged = tree.swap_slice(slice, (&runs, &target), listed, None, STAMP).unwrap();
+        from = merged.next;
+        tree.apply_chunk(merged.chunk, None).unwrap();
+        common::check(&tree);
+    }
+    stored.merge_slice(&[0, 1, 2], 3, None);
+    stored.runs[0].1.retain(|key, _| !is_skipped(key));
+    stored.assert_contents(&tree, "without a table");
+    let left = &stored.runs[0].1;
+    assert_eq!(rows, left.len() as u64);
+    assert_eq!(deletions, left.values().filter(|value| value.is_none()).count() as u64);
+}
+
 /// Leaves have the stamp of what changed among their rows: of a window whose rows are old nearly all leaves stay old. Where a level-1 page was
 /// made anew, or between two of them, a leaf may have a newer one.
 #[test]

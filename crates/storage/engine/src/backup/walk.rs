@@ -125,27 +125,38 @@ impl Walk<'_> {
     fn keep(&mut self, leaf: &MergedLeaf, parent: usize) {
         let since = self.parents[parent].base.redo_point;
         let below = leaf.main().parent().filter(|above| above.lsn <= since).map(|above| above.id);
-        let mut key = Vec::new();
-        for index in 0..leaf.len() {
-            leaf.put_key(index, &mut key);
-            let storage = row_key::table_of(&key);
+        let storage_of = |index| row_key::table_of(&leaf.key(index));
+        let last_storage = storage_of(leaf.len() - 1);
+        let mut start = 0;
+        while start < leaf.len() {
+            let storage = storage_of(start);
+            // Nearly always that of all rows.
+            let end = if storage == last_storage {
+                leaf.len()
+            } else {
+                (start..leaf.len()).find(|index| storage_of(*index) != storage).unwrap_or(leaf.len())
+            };
             // Between two leaves nothing was if the page above has not changed, and nothing came from a run there.
             let goes_on = |kept: &KeptRange| {
-                let is_next = index > 0 || (below.is_some() && kept.below == below && kept.parent == parent);
-                is_next && kept.storage == storage
+                below.is_some() && kept.below == below && kept.parent == parent && kept.storage == storage
             };
-            if !self.kept.as_ref().is_some_and(goes_on) {
-                self.give_kept();
-                let sum = self.sums_rows.then(RowSum::default);
-                let (first, last) = (key.clone(), Vec::new());
-                self.kept = Some(KeptRange { first, last, storage, parent, below, sum });
-            }
-            if let Some(kept) = &mut self.kept {
-                std::mem::swap(&mut kept.last, &mut key);
-                if let Some(sum) = &mut kept.sum {
-                    sum.add(&kept.last, leaf.value(index));
+            let last = leaf.key(end - 1);
+            match &mut self.kept {
+                Some(kept) if goes_on(kept) => kept.last = last,
+                _ => {
+                    self.give_kept();
+                    let (first, sum) = (leaf.key(start), self.sums_rows.then(RowSum::default));
+                    self.kept = Some(KeptRange { first, last, storage, parent, below, sum });
                 }
             }
+            if let Some(sum) = self.kept.as_mut().and_then(|kept| kept.sum.as_mut()) {
+                let mut key = Vec::new();
+                for index in start..end {
+                    leaf.put_key(index, &mut key);
+                    sum.add(&key, leaf.value(index));
+                }
+            }
+            start = end;
         }
     }
 

@@ -93,6 +93,8 @@ impl Tree {
         }
         // Whether there are rows of this slice among them is seen below.
         let mut used = vec![false; runs.len()];
+        // One row at least, or the next slice would begin where this one does.
+        let budget_bytes = budget_bytes.max(1);
         let mut slice = LoadedSlice {
             load: Box::new(target.row_loader(self, from, stamp)),
             from: from.to_vec(),

@@ -61,6 +61,14 @@ impl StoredRun {
         tree.bulk_loader(&self.filter_key(from), &all(self.filter).end, stamp)
     }
 
+    /// Whether it has a row of `from..to`, of row keys.
+    ///
+    /// # Errors
+    /// `Io`, or a damaged page.
+    pub fn has_rows(&self, tree: &Tree, from: &[u8], to: &[u8]) -> Result<bool, TreeError> {
+        Ok(self.first_key(&tree.pages, from)?.is_some_and(|first| &first[..] < to))
+    }
+
     fn filter_key(&self, row_key: &[u8]) -> Vec<u8> {
         [&self.filter.to_be_bytes(), row_key].concat()
     }

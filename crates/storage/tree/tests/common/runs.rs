@@ -124,6 +124,18 @@ impl Stored {
         }
     }
 
+    /// Rows, runs and list are all there; there are no filters.
+    pub(crate) fn assert_contents(&self, tree: &Tree, context: &str) {
+        let mut expected: Changes =
+            self.main.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
+        for (number, rows) in &self.runs {
+            let run = stored_run(*number);
+            expected.insert(run.listed.clone(), Some(vec![1; 88]));
+            expected.extend(rows.iter().map(|(key, value)| (run.key(key), value.clone())));
+        }
+        assert_contains(tree, &expected, context);
+    }
+
     /// Rows, runs and list are all there and nothing else, except that what is left of filters may be more than is needed.
     pub(crate) fn assert_stored(&self, tree: &Tree, context: &str) {
         let mut expected: Changes =
