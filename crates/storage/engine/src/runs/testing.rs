@@ -18,10 +18,8 @@ use crate::runs::filter::{BuiltSegment, FilterBuilder};
 use crate::runs::run::{Run, RunDescriptor, RunNumber};
 use crate::snapshots::view::{Frozen, View};
 
-/// A table that has some more leaves than runs of a test.
-const FILLER: &str = "filler";
-
-/// A database with small pages and no threads. Its checkpoints merge no run that a test has made.
+/// A database with small pages and no threads. Its checkpoints merge no run that a test has made, as long as those have no more leaves than
+/// the main part.
 pub(crate) fn open(disk: &SimulatedDisk) -> Result<Database, Error> {
     open_with(disk, 100)
 }
@@ -44,13 +42,14 @@ pub(crate) fn open_with(disk: &SimulatedDisk, run_percent: u32) -> Result<Databa
         options.recovery.threads = 1;
         options.background = Background::Manual;
     });
-    let database = Database::open(environment, options)?;
-    if database.table(FILLER).is_err() {
-        let mut load = database.tables().bulk_load(FILLER)?;
-        (0..200_u8).try_for_each(|number| load.add([number], [number; 1_000]))?;
-        load.finish()?;
-    }
-    Ok(database)
+    Database::open(environment, options)
+}
+
+/// Loads a table of so many leaves that runs of a test have less than the main part, and no window of them is due.
+pub(crate) fn add_filler(database: &Database) {
+    let mut load = database.tables().bulk_load("filler").unwrap();
+    (0..200_u8).for_each(|number| load.add([number], [number; 1_000]).unwrap());
+    load.finish().unwrap();
 }
 
 /// A checkpoint that writes all changes of users' rows as one run, and changes nothing else.
