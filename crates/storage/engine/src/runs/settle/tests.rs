@@ -156,11 +156,13 @@ fn long_log_over_runs(seed: u64) -> (SimulatedDisk, Rows) {
     for _ in 0..1 + random.below(4) {
         let first = random.below(keys);
         let count = 1 + random.below(400);
-        change(&database, "t", &mut rows, &mut random, (count, first..first + 1 + random.below(keys)));
+        let end = first + 1 + random.below(keys);
+        change(&database, "t", &mut rows, &mut random, (count, first..end));
         checkpoint_into_run(database.engine(), 10);
     }
     let first = random.below(keys);
-    change(&database, "t", &mut rows, &mut random, (1_500, first..first + 1 + random.below(keys)));
+    let end = first + 1 + random.below(keys);
+    change(&database, "t", &mut rows, &mut random, (1_500, first..end));
     change(&database, "t", &mut rows, &mut random, (500, 0..2 * keys));
     (leave(&disk, database), rows)
 }
