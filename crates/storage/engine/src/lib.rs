@@ -107,7 +107,8 @@ pub use inspect::statistics::{
 pub use log::hold::LogHold;
 pub use options::{
     Background, CheckpointOptions, Durability, FormatOptions, Isolation, LogOptions, MemoryOptions, OpenMode,
-    Options, PublishStatistics, QuorumOptions, RecoveryOptions, ReplicationLevel, TransactionOptions,
+    Options, PublishStatistics, QuorumOptions, RecoveryOptions, ReplicationLevel, RunOptions,
+    TransactionOptions,
 };
 pub use pacing::recovery_time::RecoveryTimeStatistics;
 pub use pacing::throttle::{ThrottleReason, ThrottleStatistics};

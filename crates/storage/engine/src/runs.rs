@@ -17,13 +17,15 @@
 //!   it, and the first checkpoint after an open cuts it out (`unlisted`).
 //! * **Absolute.** A row may be there twice, after a crash, and then both are equal; it is never nowhere.
 //!
-//! Start at `run` for what a run is, `list` for which there are, `filter` for what spares a read of them, `settle` for merges into the main part
-//! where no engine is open yet.
+//! Start at `run` for what a run is, `list` for which there are, `filter` for what spares a read of them; `route` and `write` for how
+//! a checkpoint makes one, `window` and `debt` for how it ends, `settle` for merges into the main part where no engine is open.
 
 pub(crate) mod check;
+pub(crate) mod debt;
 pub(crate) mod filter;
 pub(crate) mod filters_read;
 pub(crate) mod list;
+pub(crate) mod route;
 pub(crate) mod run;
 pub(crate) mod settle;
 #[cfg(test)]
@@ -31,3 +33,5 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 pub(crate) mod unlisted;
+pub(crate) mod window;
+pub(crate) mod write;

@@ -179,9 +179,9 @@ impl BulkLoader {
         self.row_count
     }
 
-    /// Leaves that are built by now.
-    pub(crate) fn leaf_count(&self) -> u64 {
-        self.leaves.len() as u64
+    /// Leaves that these rows take.
+    pub fn leaf_count(&self) -> u64 {
+        self.leaves.len() as u64 + u64::from(!self.builder.is_empty())
     }
 
     /// Memory for the list of leaves that are built, in bytes: about 40 for each, and the key that parts it from the one before.

@@ -21,6 +21,9 @@
 //!
 //! Blocks as in Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters" (JEA 2009): a lookup touches one cache line.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use seawall_codec::bytes::{u16_at, u64_at};
 use seawall_codec::checksum::{Crc64, mixed};
 use seawall_tree::page::{LeafValue, RowKey, shortest_separator};
@@ -111,11 +114,11 @@ impl Segment {
 }
 
 /// The filter of a run, in memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Filter {
     /// Where each segment begins, ascending.
     separators: Vec<Box<[u8]>>,
-    segments: Vec<Segment>,
+    segments: Vec<Arc<Segment>>,
 }
 
 impl Filter {
@@ -124,6 +127,26 @@ impl Filter {
         let above = self.separators.partition_point(|separator| **separator <= *row_key);
         // Where no segment is, nothing says that there are no rows.
         above.checked_sub(1).is_none_or(|index| self.segments[index].may_contain(hash))
+    }
+
+    /// Adds a segment that begins behind the others.
+    pub(crate) fn add(&mut self, segment: BuiltSegment) {
+        let decoded = Segment::decode(&segment.value).expect("a segment that was just built decodes");
+        self.segments.push(Arc::new(decoded));
+        self.separators.push(segment.separator.into());
+    }
+
+    /// The filter of what is left of the run when no row is in the segments that begin in `gone`. What lies there is then asked of the segment
+    /// before, and whatever that says is right.
+    pub(crate) fn without(&self, gone: &[Range<Vec<u8>>]) -> Filter {
+        let is_left = |separator: &[u8]| {
+            gone.iter().all(|range| !(range.start[..] <= *separator && *separator < range.end[..]))
+        };
+        let all = self.separators.iter().zip(&self.segments);
+        let left = all.filter(|(separator, _)| is_left(separator));
+        let (separators, segments) =
+            left.map(|(separator, segment)| (separator.clone(), Arc::clone(segment))).unzip();
+        Filter { separators, segments }
     }
 
     /// Rows of the tree that it was read from.
@@ -135,7 +158,8 @@ impl Filter {
     pub(crate) fn bytes(&self) -> usize {
         let lists = size_of_val(&self.separators[..]) + size_of_val(&self.segments[..]);
         let separators: usize = self.separators.iter().map(|separator| separator.len()).sum();
-        let segments: usize = self.segments.iter().map(|segment| size_of_val(&*segment.words)).sum();
+        let segments: usize =
+            self.segments.iter().map(|segment| size_of::<Segment>() + size_of_val(&*segment.words)).sum();
         lists + separators + segments
     }
 
@@ -150,7 +174,7 @@ impl Filter {
     ) -> Result<Option<Filter>, Error> {
         let failed = |error| Error::tree(&error);
         let (from, to) = row_key::table_range(table);
-        let mut filter = Filter { separators: Vec::new(), segments: Vec::new() };
+        let mut filter = Filter::default();
         let mut cursor = LeafCursor::seek(tree.pages(), &from).map_err(failed)?;
         while let Some(row) = cursor.row() {
             let key = row.key.to_vec();
@@ -167,7 +191,7 @@ impl Filter {
                 }
             };
             let refuse = |problem| Error::Catalog { place: format!("the filter in table {table}"), problem };
-            filter.segments.push(segment.map_err(refuse)?);
+            filter.segments.push(Arc::new(segment.map_err(refuse)?));
             filter.separators.push(row_key::key_of(&key).into());
             cursor.advance(tree.pages()).map_err(failed)?;
         }
@@ -196,7 +220,6 @@ pub(crate) struct FilterBuilder {
     last_key: Vec<u8>,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "for checkpoints that write runs"))]
 impl FilterBuilder {
     /// `inline_bytes_max` is the length of the longest value that a leaf holds inline.
     ///
@@ -260,7 +283,10 @@ mod tests {
         segments.extend(builder.finish());
         let filter = Filter {
             separators: segments.iter().map(|segment| segment.separator.clone().into()).collect(),
-            segments: segments.iter().map(|segment| Segment::decode(&segment.value).unwrap()).collect(),
+            segments: segments
+                .iter()
+                .map(|segment| Arc::new(Segment::decode(&segment.value).unwrap()))
+                .collect(),
         };
         (filter, segments)
     }
@@ -330,6 +356,21 @@ mod tests {
         let absent = |key: &[u8]| [key, &[1, 2, 3]].concat();
         let below = keys.iter().filter(|key| ***key < *first).map(|key| absent(key));
         assert!(below.into_iter().all(|key| filter.may_contain(&key, row_hash(&key))));
+    }
+
+    #[test]
+    fn segments_that_are_gone_take_no_other_rows_along() {
+        let key = |number: u64| [64_u64.to_be_bytes(), number.to_be_bytes()].concat();
+        let keys: Vec<Vec<u8>> = (0..20_000).map(key).collect();
+        let (filter, segments) = built(10, &keys);
+        let border = |index: usize| segments[index].separator.clone();
+        let left = filter.without(&[border(3)..border(7), border(9)..border(10)]);
+        assert_eq!(left.segment_count(), filter.segment_count() - 5);
+        assert!(left.bytes() < filter.bytes());
+        for key in &keys {
+            let is_gone = (border(3) <= *key && *key < border(7)) || (border(9) <= *key && *key < border(10));
+            assert!(is_gone || left.may_contain(key, row_hash(key)));
+        }
     }
 
     /// Found on disk: it must not change.

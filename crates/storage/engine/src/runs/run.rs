@@ -27,6 +27,7 @@
 //! |     72 |     8 | filter_bytes   | of all segments, when it was written                                                |
 //! |     80 |     8 | written_micros | when it was written, microseconds since 1970, signed; for display                   |
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use seawall_codec::bytes::{u16_at, u32_at, u64_at};
@@ -50,7 +51,7 @@ const _: () = assert!(RUN_NUMBERS_MAX < u64::MAX - FIRST_FILTER_TABLE);
 pub(crate) const DESCRIPTOR_BYTES: usize = 88;
 const DESCRIPTOR_VERSION: u8 = 1;
 /// Beyond this a filter lets no key pass that it should not, and only takes memory.
-const FILTER_BITS_MAX: u16 = 64;
+pub(crate) const FILTER_BITS_MAX: u16 = 64;
 
 /// The number of a run. It says nothing about its age: a run that is made of others gets a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,7 +121,6 @@ pub(crate) struct RunDescriptor {
 }
 
 impl RunDescriptor {
-    #[cfg_attr(not(test), expect(dead_code, reason = "for checkpoints that write runs"))]
     pub(crate) fn encode(&self) -> [u8; DESCRIPTOR_BYTES] {
         let mut value = [0; DESCRIPTOR_BYTES];
         value[0] = DESCRIPTOR_VERSION;
@@ -244,6 +244,15 @@ impl Run {
     /// Whether its filter was not looked for yet.
     pub(crate) fn lacks_filter(&self) -> bool {
         self.filter.get().is_none()
+    }
+
+    /// The run with less of its filter in memory: the segments that begin in `gone` are of no row any more.
+    pub(crate) fn without_segments(&self, gone: &[Range<Vec<u8>>]) -> Run {
+        let Run { number, descriptor, filter } = self;
+        let left = filter.get().map(|filter| filter.as_ref().map(|filter| filter.without(gone)));
+        // One that is not read yet is read as it is then.
+        let filter = left.map_or_else(OnceLock::new, OnceLock::from);
+        Run { number: *number, descriptor: descriptor.clone(), filter }
     }
 
     /// Sets the filter, or that there is none to use. The first one counts.

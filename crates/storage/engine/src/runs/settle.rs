@@ -24,20 +24,10 @@ use crate::catalog::{FIRST_USER_TABLE, first_local_key};
 use crate::error::Error;
 use crate::row_key;
 use crate::runs::list::read_list;
-use crate::runs::run::Run;
-
-/// A run as the tree knows it.
-fn stored(run: &Run) -> StoredRun {
-    StoredRun {
-        rows: run.number.rows_table().get(),
-        filter: run.number.filter_table().get(),
-        listed: run.number.list_key(),
-    }
-}
 
 /// All runs that the tree lists, newest first.
 fn stored_runs(tree: &Tree, superblock: &Superblock) -> Result<Vec<StoredRun>, Error> {
-    Ok(read_list(tree, superblock)?.iter().map(|run| stored(run)).collect())
+    Ok(read_list(tree, superblock)?.iter().map(|run| run.stored()).collect())
 }
 
 /// Applies the chunk of a window. A superblock goes with it that counts the runs that are left.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_memtable::Cursor;
+use seawall_memtable::{Cursor, Memtable};
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use seawall_tree::{BulkLoader, Change, MergeSource, Superblock};
 use seawall_types::{Lsn, TableId};
@@ -18,8 +18,14 @@ use crate::runs::filter::{BuiltSegment, FilterBuilder};
 use crate::runs::run::{Run, RunDescriptor, RunNumber};
 use crate::snapshots::view::{Frozen, View};
 
-/// A database with small pages and no threads.
+/// A database with small pages and no threads. Its checkpoints merge no run that a test has made, as long as those have no more leaves than
+/// the main part.
 pub(crate) fn open(disk: &SimulatedDisk) -> Result<Database, Error> {
+    open_with(disk, 100)
+}
+
+/// As `open`; runs may have so many percent of the main part.
+pub(crate) fn open_with(disk: &SimulatedDisk, run_percent: u32) -> Result<Database, Error> {
     let environment = Environment {
         disk: Arc::new(disk.clone()),
         clock: Arc::new(SimulatedClock::default()),
@@ -31,10 +37,19 @@ pub(crate) fn open(disk: &SimulatedDisk) -> Result<Database, Error> {
         options.memory.memtable_bytes = 1 << 20;
         options.memory.cache_bytes = 256 << 10;
         options.checkpoint.chunk_bytes = 64 << 10;
+        options.checkpoint.runs.run_percent = run_percent;
+        options.checkpoint.runs.run_count = 64;
         options.recovery.threads = 1;
         options.background = Background::Manual;
     });
     Database::open(environment, options)
+}
+
+/// Loads a table of so many leaves that runs of a test have less than the main part, and no window of them is due.
+pub(crate) fn add_filler(database: &Database) {
+    let mut load = database.tables().bulk_load("filler").unwrap();
+    (0..200_u8).for_each(|number| load.add([number], [number; 1_000]).unwrap());
+    load.finish().unwrap();
 }
 
 /// A checkpoint that writes all changes of users' rows as one run, and changes nothing else.
@@ -60,7 +75,7 @@ pub(crate) fn leave_unlisted_run(engine: &Engine, filter_bits: u16) -> RunNumber
 }
 
 fn frozen_and_flushed(engine: &Engine) -> Frozen {
-    let frozen = engine.freeze().unwrap();
+    let frozen = engine.freeze(Arc::new(Memtable::new(0))).unwrap();
     engine.log().unwrap().flush_until(frozen.end).unwrap();
     frozen
 }
@@ -157,7 +172,7 @@ fn list_run(engine: &Engine, frozen: &Frozen, number: RunNumber, descriptor: Run
     let mut view: View = (*engine.view.load_full()).clone();
     view.runs = std::iter::once(Arc::new(run)).chain(view.runs.iter().cloned()).collect();
     engine.view.store(Arc::new(view));
-    engine.release(frozen);
+    engine.release(frozen, None);
     engine.read_filters();
 }
 

@@ -12,7 +12,7 @@ use crate::database::{Database, Snapshot};
 use crate::error::Error;
 use crate::row_key;
 use crate::runs::run::{RUNS, RunNumber};
-use crate::runs::testing::{checkpoint_into_run, leave_unlisted_run, open, put};
+use crate::runs::testing::{add_filler, checkpoint_into_run, leave_unlisted_run, open, put};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -365,6 +365,7 @@ fn crashed_before_a_run_was_listed(seed: u64) -> (SimulatedDisk, RunNumber, RunN
     let disk = SimulatedDisk::new(seed);
     let database = open(&disk).unwrap();
     let table = database.create_table("t").unwrap();
+    add_filler(&database);
     database.checkpoint().unwrap();
     // Different rows: no run has what a checkpoint merges in place afterwards.
     let put_many = |kind: u8, length: usize| {
@@ -439,6 +440,7 @@ fn dropped_tables_are_cut_out_of_runs_too() {
     let disk = SimulatedDisk::new(1);
     let database = open(&disk).unwrap();
     let tables = ["a", "b", "c"].map(|name| database.create_table(name).unwrap());
+    add_filler(&database);
     database.checkpoint().unwrap();
     for round in 0..3_u8 {
         for table in &tables {

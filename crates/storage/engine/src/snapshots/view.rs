@@ -19,6 +19,7 @@ use seawall_types::Lsn;
 
 use crate::in_doubt::epoch::PreparedEpoch;
 use crate::runs::run::{Run, Runs};
+use crate::sabotage::{Defect, sabotaged};
 
 /// A memtable that takes no more commits.
 #[derive(Clone)]
@@ -89,7 +90,7 @@ impl View {
 
     /// The runs that a snapshot has to look through, newest first. Of the others it has the memtables.
     pub(crate) fn runs(&self, snapshot: Lsn) -> impl Iterator<Item = &Arc<Run>> {
-        self.runs.iter().filter(move |run| run.end() <= snapshot)
+        self.runs.iter().filter(move |run| run.end() <= snapshot || sabotaged(Defect::RunReadByOlderSnapshot))
     }
 
     /// The newest version of the row that the snapshot sees in a memtable; `Missing` sends the reader to the runs and the tree.

@@ -314,6 +314,8 @@ impl CheckpointStatistics {
         let help = "Time that commits were delayed while the last checkpoint ran.";
         families.seconds("last_checkpoint_delayed", help, self.writers_delayed);
         families.gauge("last_checkpoint_rows", "Rows that the last checkpoint merged.", self.rows);
+        let help = "Rows of them that went into a sorted run.";
+        families.gauge("last_checkpoint_run_rows", help, self.run_rows);
         families.gauge(
             "last_checkpoint_pages",
             "Pages that the last checkpoint wrote.",

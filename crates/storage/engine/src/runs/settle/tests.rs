@@ -7,7 +7,7 @@ use std::sync::Arc;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom, seeds};
 use seawall_tree::{StoredRun, TreeAccess};
 
-use super::{apply, settle_runs, stored};
+use super::{apply, settle_runs};
 use crate::backup::{Backup, BackupItem};
 use crate::catalog::{FIRST_USER_TABLE, first_local_key};
 use crate::database::{Database, DatabaseDirectory};
@@ -34,7 +34,7 @@ pub(crate) fn merge_window(engine: &Engine, range: Range<Vec<u8>>) {
     let _turn = engine.checkpoint_turn.take();
     let mut superblock = engine.redo.superblock();
     let view = engine.view.load_full();
-    let runs: Vec<StoredRun> = view.runs.iter().map(|run| stored(run)).collect();
+    let runs: Vec<StoredRun> = view.runs.iter().map(|run| run.stored()).collect();
     let merged = engine.tree.merge_window(range, &runs, None, &|_| false, engine.flushed()).unwrap();
     let emptied = merged.emptied.clone();
     let _storing = engine.redo.storing();
@@ -156,11 +156,13 @@ fn long_log_over_runs(seed: u64) -> (SimulatedDisk, Rows) {
     for _ in 0..1 + random.below(4) {
         let first = random.below(keys);
         let count = 1 + random.below(400);
-        change(&database, "t", &mut rows, &mut random, (count, first..first + 1 + random.below(keys)));
+        let end = first + 1 + random.below(keys);
+        change(&database, "t", &mut rows, &mut random, (count, first..end));
         checkpoint_into_run(database.engine(), 10);
     }
     let first = random.below(keys);
-    change(&database, "t", &mut rows, &mut random, (1_500, first..first + 1 + random.below(keys)));
+    let end = first + 1 + random.below(keys);
+    change(&database, "t", &mut rows, &mut random, (1_500, first..end));
     change(&database, "t", &mut rows, &mut random, (500, 0..2 * keys));
     (leave(&disk, database), rows)
 }
