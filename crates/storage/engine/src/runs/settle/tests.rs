@@ -75,6 +75,9 @@ fn options(memtable_bytes: u64) -> Options {
         options.memory.memtable_bytes = memtable_bytes;
         options.memory.cache_bytes = 16 << 10;
         options.checkpoint.chunk_bytes = 64 << 10;
+        // No checkpoint merges the runs of a test.
+        options.checkpoint.runs.run_percent = 100;
+        options.checkpoint.runs.run_count = 64;
         options.recovery.threads = 1;
         options.background = Background::Manual;
     })
