@@ -651,7 +651,7 @@ fn changes_through_runs_are_those_of_a_model() {
         }
         kept.clear();
         model.check(&format!("seed {seed}, at the end"));
-        assert!(written > 2 && settled > 0, "seed {seed}: {written} written, {settled} settled");
+        assert!(written > 0 && settled > 0, "seed {seed}: {written} written, {settled} settled");
     }
 }
 

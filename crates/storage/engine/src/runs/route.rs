@@ -33,6 +33,9 @@ const CELL_BYTES: usize = 6;
 /// What the reference to a long value takes.
 const REFERENCE_BYTES: usize = 16;
 
+/// Ranges of row keys.
+type Ranges = Vec<Range<Vec<u8>>>;
+
 /// Where the rows of a memtable go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -41,9 +44,9 @@ pub(crate) enum Route {
     /// By range.
     ByRange {
         /// Ranges whose rows go directly, ascending.
-        direct: Vec<Range<Vec<u8>>>,
+        direct: Ranges,
         /// Ranges whose rows go into a run, ascending; at least one. They lie between the others, and have no key of them.
-        run: Vec<Range<Vec<u8>>>,
+        run: Ranges,
     },
 }
 
@@ -126,7 +129,7 @@ enum Way {
 
 /// Ranges for groups, which ascend: neighbours that go the same way become one, with what is untouched between them.
 fn joined(groups: impl Iterator<Item = (Range<Vec<u8>>, Way)>) -> Route {
-    let (mut direct, mut run): (Vec<Range<Vec<u8>>>, Vec<Range<Vec<u8>>>) = (Vec::new(), Vec::new());
+    let (mut direct, mut run) = (Ranges::new(), Ranges::new());
     let mut last = None;
     for (range, way) in groups {
         let ranges = if way == Way::Direct { &mut direct } else { &mut run };
