@@ -294,7 +294,10 @@ mod tests {
             let borders = engine.view().runs.len() as u64 + 1;
             let ((tree_leaves, run_leaves), (counted_tree, counted_runs)) = (table.leaves(), counted(engine));
             assert!(tree_leaves.abs_diff(counted_tree) <= 1, "seed {seed}: {tree_leaves}, {counted_tree}");
-            assert!(run_leaves.abs_diff(counted_runs) <= borders, "seed {seed}: {run_leaves}, {counted_runs}");
+            assert!(
+                run_leaves.abs_diff(counted_runs) <= borders,
+                "seed {seed}: {run_leaves}, {counted_runs}"
+            );
             let again = WindowTable::read(&tree, &engine.view().runs, window_leaves).unwrap();
             for window in &again.windows {
                 assert!(window.tree_leaves <= window_leaves, "seed {seed}: {window:?}");
