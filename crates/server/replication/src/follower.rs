@@ -267,6 +267,8 @@ impl Shared {
             }
         }
         self.say_where(&mut client)?;
+        // What came over the connection before may not be durable yet, and for long nothing may follow it.
+        standby.sync()?;
         let from = standby.wanted()?;
         client.begin_stream(&format!("START_REPLICATION SLOT \"{slot}\" PHYSICAL {from} TIMELINE {own}"))?;
         tracing::info!(%from, timeline = %own, upstream = %self.settings, "this standby receives");
