@@ -7,6 +7,7 @@
 
 mod appender;
 mod batch;
+mod buffers;
 mod flush;
 mod holds;
 mod mirror;
@@ -14,7 +15,7 @@ mod mirror;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use seawall_io::{AppendBuffer, Clock, Disk};
+use seawall_io::{Clock, Disk};
 use seawall_keys::Cipher;
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_sync::thread::{self, JoinHandle};
@@ -38,6 +39,7 @@ use crate::timeline::TimelineHistory;
 
 pub(crate) use appender::buffer_capacity;
 use appender::{Appender, Room};
+pub(crate) use buffers::{Legacy, LogBuffers};
 use flush::{FlusherState, InFlight};
 use mirror::Mirror;
 
@@ -137,19 +139,19 @@ impl Log {
     /// # Errors
     /// As [`Log::create`], and `Options` if no record can start at `start`.
     pub fn create_at(disk: Arc<dyn Disk>, options: LogOptions, start: Lsn) -> Result<OpenLog, LogError> {
-        Log::create_with(disk, &options, start, None)
+        Log::create_with(disk, &options, start, Legacy::default())
     }
 
-    /// As `create_at`, with the holds of a log that ended in this process, if there are any.
+    /// As `create_at`, with what a log leaves that ended in this process.
     pub(crate) fn create_with(
         disk: Arc<dyn Disk>,
         options: &LogOptions,
         start: Lsn,
-        holds: Option<Holds>,
+        legacy: Legacy,
     ) -> Result<OpenLog, LogError> {
         let state = crate::open::create(disk, options, start)?;
-        let holds = holds.map_or_else(|| open_holds(options, &state.segments, state.end), Ok)?;
-        Log::start(options, state, holds)
+        let holds = legacy.holds.map_or_else(|| open_holds(options, &state.segments, state.end), Ok)?;
+        Log::start(options, state, holds, legacy.buffers)
     }
 
     /// Opens the log for writing where recovery found that it ends. Whatever lies behind the end and could be taken for
@@ -161,16 +163,22 @@ impl Log {
     pub fn open(disk: Arc<dyn Disk>, options: LogOptions, end: LogEnd) -> Result<OpenLog, LogError> {
         let state = crate::open::open(disk, &options, end)?;
         let holds = open_holds(&options, &state.segments, state.end)?;
-        Log::start(&options, state, holds)
+        Log::start(&options, state, holds, None)
     }
 
-    fn start(options: &LogOptions, state: StartState, holds: Holds) -> Result<OpenLog, LogError> {
+    fn start(
+        options: &LogOptions,
+        state: StartState,
+        holds: Holds,
+        buffers: Option<LogBuffers>,
+    ) -> Result<OpenLog, LogError> {
         let capacity = buffer_capacity(options.buffer_bytes);
         let StartState { identity, segments, end, carry, counters, clearing } = state;
         let mappings = pending::prepare(&*segments.disk, &identity, capacity, clearing)?;
         let mirror = Mirror::new(identity.geometry, identity.key(), mappings);
-        let buffer = AppendBuffer::new(capacity);
-        let appender = Appender::new(identity.geometry, identity.key(), end, &carry, buffer);
+        let buffers = buffers.filter(|buffers| buffers.first.capacity() >= capacity);
+        let LogBuffers { first, second } = buffers.unwrap_or_else(|| LogBuffers::new(options.buffer_bytes));
+        let appender = Appender::new(identity.geometry, identity.key(), end, &carry, first);
         mirror.begin(appender.batch());
         let log = Arc::new(Log {
             geometry: identity.geometry,
@@ -187,7 +195,7 @@ impl Log {
             clock: options.clock.clone(),
             cipher: options.cipher.clone(),
             appender: Mutex::new(appender),
-            flusher: Mutex::new(FlusherState::new(AppendBuffer::new(capacity))),
+            flusher: Mutex::new(FlusherState::new(second)),
             appended: AtomicU64::new(end.get()),
             flushed: AtomicU64::new(end.get()),
             mirror,
