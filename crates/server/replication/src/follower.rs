@@ -165,7 +165,10 @@ impl Shared {
             let has_failed = ended.is_err();
             if let Err(error) = ended {
                 tracing::warn!(%error, upstream = %self.settings, "the stream from the upstream ends");
-                self.note(|status| (status.state, status.last_error) = ("waiting", Some(error.to_string())));
+                self.note(|status| {
+                    (status.state, status.last_error) = ("waiting", Some(error.to_string()));
+                    status.failures += 1;
+                });
             }
             back_off = if has_received { BACK_OFF.0 } else { (back_off * 2).min(BACK_OFF.1) };
             // A stream that ends in order does so at the end of a timeline: the next one waits.
@@ -343,6 +346,7 @@ impl Shared {
             upstream_end: Lsn::ZERO,
             message_micros: None,
             last_error: None,
+            failures: 0,
         }
     }
 }
