@@ -48,7 +48,7 @@ pub use command::{Command, CommandError, StartReplication};
 pub use follower::{Follower, system_identifier};
 pub use lag::{Lag, LagTracker};
 pub use message::Progress;
-pub use rejoin::{RejoinError, UpstreamHistory};
+pub use rejoin::{ARCHIVE_MODE, RejoinError, UpstreamHistory};
 pub use rewind::{Outlook, RewindError, rewind};
 pub use sender::{Sender, SenderError, Step, current_history};
 pub use settings::{Listens, TargetServer, TlsMode, UpstreamHost, UpstreamSettings, UpstreamSettingsError};
