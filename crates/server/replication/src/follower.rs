@@ -26,6 +26,7 @@ use crate::client::{Client, ClientError, Dial, Streamed};
 use crate::connect::connect;
 use crate::message::{self, FromSender, Progress};
 use crate::rejoin::system_identifier_of;
+use crate::sabotage::{Defect, sabotaged};
 use crate::settings::UpstreamSettings;
 use crate::status::{ReceiverStatus, Replication};
 use crate::upstream::{FollowError, SlotState, ensure_slot, identify, renew_slot, timeline_history};
@@ -507,11 +508,12 @@ impl Stream<'_> {
         let database = self.shared.database();
         let Some(standby) = database.standby() else { return Ok(()) };
         let flushed = database.log().flushed();
+        let applied = if sabotaged(Defect::AppliedToldEarly) { flushed } else { standby.applied() };
         let progress = Progress {
             // In a header page there is nothing to write.
             written: standby.wanted()?.max(flushed),
             flushed,
-            applied: standby.applied().min(flushed),
+            applied: applied.min(flushed),
         };
         let now = (self.shared.now_micros)();
         let interval = i64::try_from(STATUS_INTERVAL.as_micros()).unwrap_or(i64::MAX);

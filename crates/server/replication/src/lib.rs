@@ -34,6 +34,8 @@ pub mod message;
 mod quorum;
 mod rejoin;
 mod rewind;
+#[doc(hidden)]
+pub mod sabotage;
 mod sender;
 mod settings;
 mod status;

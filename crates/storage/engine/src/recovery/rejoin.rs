@@ -42,6 +42,7 @@ use crate::recovery::archive_mode::ArchiveMode;
 use crate::recovery::put_aside::Aside;
 use crate::recovery::rewind;
 use crate::recovery::timeline::history_of;
+use crate::sabotage::{Defect, sabotaged};
 use crate::standby::copied;
 
 /// The server that a database is to follow, as far as it has said what it is.
@@ -175,7 +176,7 @@ impl Cut<'_> {
             }
             None => {}
         }
-        if pages > *pages_until {
+        if pages > *pages_until && !sabotaged(Defect::CutDespitePages) {
             // A timeline that goes on there, and that this server has not come to the end of, is followed as it is.
             return Err(Error::PagesBeyondFork { timeline: parting.timeline, fork: *pages_until, pages });
         }
