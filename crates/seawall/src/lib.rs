@@ -55,7 +55,7 @@ pub use seawall_engine::{
     PromotionPhases, PublishStatistics, PublishedStatistics, Quorum, QuorumOptions, QuorumPositions,
     QuorumStatus, Range, Reader, ReclaimStatistics, RecoveryOptions, RecoveryProgress, RecoveryStatistics,
     RecoveryTimeStatistics, Rejoined, ReplicationLevel, RestorePointInfo, RowLock, RulesApplied, Savepoint,
-    Scan, SegmentInfo, SegmentName, SegmentState, SegmentStatistics, SessionLocks, Snapshot,
+    Scan, SegmentInfo, SegmentName, SegmentState, SegmentStatistics, ServerToFollow, SessionLocks, Snapshot,
     SnapshotStatistics, Standby, StandbyPositions, StandbyStatistics, Statistics, Table, TableChange,
     TableInfo, Tables, ThrottleReason, ThrottleStatistics, TimelineFork, TimelineHistory, Transaction,
     TransactionOptions, TransactionStatistics, Trigger, TwoPhase, TwoPhaseStatistics, VALUE_BYTES_MAX,
