@@ -261,10 +261,12 @@ fn a_former_primary_archives_as_its_new_one_does_when_its_log_was_cut() {
     assert_eq!(ask(&old, "select string_agg(a::text, ' ') from t"), "2");
     assert!(place.path().join("db/aside").exists() && place.path().join("db/archiving-off").exists());
     old.end();
-    let repository = place.path().join("repository");
+    let repository = place.path().join("repository").display().to_string();
+    let made = place.command(&["repo", "create", "--repository", &repository]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
     let settings = followed("db", new.port);
     let follows = ["serve", "db", "--port", "0", "--follow", &settings];
-    let archives = ["--archive", repository.to_str().unwrap()];
+    let archives = ["--archive", &repository];
     let refused = place.command(&[&follows[..], &archives].concat()).output().unwrap();
     assert!(!refused.status.success(), "{refused:?}");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
