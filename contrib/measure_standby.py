@@ -31,8 +31,8 @@ Other measurements (--loads):
 
 "produced" is the time of the load, "catch-up" the time after it until the standby shows all of it (in mode later: from the start of the
 process). Ten times a second the primary is asked for the end of its log, and the standby until it shows that: the time between is the lag
-in milliseconds. "questions" is the time of the two questions alone, which the lag holds, too. --csv DIR gets a file for each cell, with a line for each second: highest lag in bytes and milliseconds, memory of the
-standby in KiB (proportional and anonymous).
+in milliseconds. "questions" is the time of the two questions alone, which the lag holds, too. --csv DIR gets a file for each cell, with a
+line for each second: highest lag in bytes and milliseconds, memory of the standby in KiB (proportional and anonymous).
 """
 import argparse, csv, json, os, random, shutil, signal, statistics, sys, tempfile, threading, time
 
@@ -387,7 +387,8 @@ def cost(given, product):
 
 COLUMNS = {
     "produced_s": "produced, s", "log_mib": "log, MiB", "catch_up_s": "catch-up, s", "share": "share", "lag_p50_ms": "lag p50, ms",
-    "lag_p99_ms": "p99", "lag_max_ms": "max", "questions_p99_ms": "questions p99", "lag_max_bytes": "max, bytes", "anonymous_mib": "anonymous, MiB", "standby_cpu_s": "standby's CPU, s",
+    "lag_p99_ms": "p99", "lag_max_ms": "max", "questions_p99_ms": "questions p99", "lag_max_bytes": "max, bytes",
+    "anonymous_mib": "anonymous, MiB", "standby_cpu_s": "standby's CPU, s",
 }
 
 

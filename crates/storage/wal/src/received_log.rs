@@ -46,7 +46,7 @@ use crate::segment_set::SegmentSet;
 use crate::stream::{LogStream, StreamedLog};
 use crate::switch;
 use crate::timeline::TimelineHistory;
-use crate::writer::{Legacy, LogBuffers, OpenLog, buffer_capacity};
+use crate::writer::{HandedOver, LogBuffers, OpenLog, buffer_capacity};
 
 /// How far the mark may lag the durable log before a sync moves it.
 const MARK_LAG_BYTES: u64 = 16 << 20;
@@ -110,7 +110,7 @@ impl ReceivedLog {
             options.history().store(&disk).map_err(|source| LogError::History { source })?;
         }
         let end = LogEnd { lsn: start, durable: start, reason: EndReason::NoRecord };
-        ReceivedLog::open_with(disk, options, end, Legacy::default)
+        ReceivedLog::open_with(disk, options, end, HandedOver::default)
     }
 
     /// As `begin`, for the timeline that another server has begun where this log ends, once `end` has said where. The holds go on, as
@@ -131,15 +131,15 @@ impl ReceivedLog {
     /// # Errors
     /// `Header` if the segment at the end is not one of this log; `ReceivedMark`; `NoSpace`, `Io`. The log can be opened again.
     pub fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Result<ReceivedLog, LogError> {
-        ReceivedLog::open_with(disk, options, end, Legacy::default)
+        ReceivedLog::open_with(disk, options, end, HandedOver::default)
     }
 
-    /// As `open`, with what a log leaves that ended in this process. That is asked for when nothing but a new file of holds can fail.
+    /// As `open`, with what a log of this process that has ended hands over. That is asked for when nothing but a new file of holds can fail.
     fn open_with(
         disk: Arc<dyn Disk>,
         options: &LogOptions,
         end: LogEnd,
-        legacy: impl FnOnce() -> Legacy,
+        handed_over: impl FnOnce() -> HandedOver,
     ) -> Result<ReceivedLog, LogError> {
         let ReceivedFiles { segments, counters } = open_received(&disk, options, end)?;
         let identity = segments.identity;
@@ -158,7 +158,7 @@ impl ReceivedLog {
         };
         let geometry = identity.geometry;
         let oldest = segments.oldest_retained(geometry.segment_of(end.lsn));
-        let Legacy { holds, buffers } = legacy();
+        let HandedOver { holds, buffers } = handed_over();
         let holds = match holds {
             Some(holds) => holds,
             None => Holds::open(disk, identity.database, geometry, oldest, end.lsn)
@@ -278,9 +278,9 @@ impl ReceivedLog {
         switch::begin(&self.segments.disk, options, end, time_micros, self.hand_over())
     }
 
-    /// What the next log of this process needs not make anew.
-    fn hand_over(&self) -> Legacy {
-        Legacy { holds: self.holds.hand_over(), buffers: self.buffers.lock().take() }
+    /// For the next log of this process.
+    fn hand_over(&self) -> HandedOver {
+        HandedOver { holds: self.holds.hand_over(), buffers: self.buffers.lock().take() }
     }
 
     fn end_receiving(&self, receiving: &mut Receiving) -> Result<LogEnd, LogError> {

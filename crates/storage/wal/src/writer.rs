@@ -9,6 +9,7 @@ mod appender;
 mod batch;
 mod buffers;
 mod flush;
+mod handed_over;
 mod holds;
 mod mirror;
 
@@ -39,8 +40,9 @@ use crate::timeline::TimelineHistory;
 
 pub(crate) use appender::buffer_capacity;
 use appender::{Appender, Room};
-pub(crate) use buffers::{Legacy, LogBuffers};
+pub(crate) use buffers::LogBuffers;
 use flush::{FlusherState, InFlight};
+pub(crate) use handed_over::HandedOver;
 use mirror::Mirror;
 
 /// The log of one database: its state and all that can be done with it. An [`OpenLog`] owns it.
@@ -139,19 +141,19 @@ impl Log {
     /// # Errors
     /// As [`Log::create`], and `Options` if no record can start at `start`.
     pub fn create_at(disk: Arc<dyn Disk>, options: LogOptions, start: Lsn) -> Result<OpenLog, LogError> {
-        Log::create_with(disk, &options, start, Legacy::default())
+        Log::create_with(disk, &options, start, HandedOver::default())
     }
 
-    /// As `create_at`, with what a log leaves that ended in this process.
+    /// As `create_at`, with what a log of this process that has ended hands over.
     pub(crate) fn create_with(
         disk: Arc<dyn Disk>,
         options: &LogOptions,
         start: Lsn,
-        legacy: Legacy,
+        handed_over: HandedOver,
     ) -> Result<OpenLog, LogError> {
         let state = crate::open::create(disk, options, start)?;
-        let holds = legacy.holds.map_or_else(|| open_holds(options, &state.segments, state.end), Ok)?;
-        Log::start(options, state, holds, legacy.buffers)
+        let holds = handed_over.holds.map_or_else(|| open_holds(options, &state.segments, state.end), Ok)?;
+        Log::start(options, state, holds, handed_over.buffers)
     }
 
     /// Opens the log for writing where recovery found that it ends. Whatever lies behind the end and could be taken for

@@ -3,7 +3,6 @@
 use seawall_io::AppendBuffer;
 
 use super::appender::buffer_capacity;
-use crate::holds::Holds;
 
 /// Two buffers, whose memory is there. To get it takes milliseconds, so a log that is received has them ready for a promotion.
 pub(crate) struct LogBuffers {
@@ -19,13 +18,4 @@ impl LogBuffers {
         let capacity = buffer_capacity(buffer_bytes);
         LogBuffers { first: AppendBuffer::new(capacity), second: AppendBuffer::new(capacity) }
     }
-}
-
-/// What a log that ended in this process leaves to the one that goes on, as far as it has it.
-#[derive(Default)]
-pub(crate) struct Legacy {
-    /// Its holds go on, as they are.
-    pub(crate) holds: Option<Holds>,
-    /// Used if they are large enough.
-    pub(crate) buffers: Option<LogBuffers>,
 }
