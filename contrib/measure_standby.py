@@ -19,6 +19,7 @@ Loads (--loads):
 Modes (--modes), of each load:
   live          the standby follows during the load
   weak          the same with a quarter of a processor for the standby: a control group, or else stops of the process by signals
+  slow-disk     the same with 5 ms more for each sync of the standby (needs strace, which delays the calls)
   later         the standby is started after the load
   resumed       the standby receives during the load, and applies after it
 
@@ -30,8 +31,8 @@ Other measurements (--loads):
 
 "produced" is the time of the load, "catch-up" the time after it until the standby shows all of it (in mode later: from the start of the
 process). Ten times a second the primary is asked for the end of its log, and the standby until it shows that: the time between is the lag
-in milliseconds. --csv DIR gets a file for each cell, with a line for each second: highest lag in bytes and milliseconds, memory of the
-standby in KiB (proportional and anonymous).
+in milliseconds. "questions" is the time of the two questions alone, which the lag holds, too. --csv DIR gets a file for each cell, with a
+line for each second: highest lag in bytes and milliseconds, memory of the standby in KiB (proportional and anonymous).
 """
 import argparse, csv, json, os, random, shutil, signal, statistics, sys, tempfile, threading, time
 
@@ -45,6 +46,7 @@ TABLES_EACH = 1_000
 MIXED_TABLES = 3_000
 SAMPLE_SECONDS = 0.1
 QUARTER = 0.25
+SLOW_SYNC_MS = 5
 
 
 def arguments():
@@ -73,7 +75,7 @@ class Watch:
     """Looks at the lag and the memory of a standby until it is ended."""
 
     def __init__(self, pair):
-        self.pair, self.seconds, self.lags, self.failure = pair, {}, [], None
+        self.pair, self.seconds, self.lags, self.questions, self.failure = pair, {}, [], [], None
         self.ended, self.begun = threading.Event(), time.monotonic()
         self.threads = [threading.Thread(target=self.keep, args=(look,)) for look in (self.look_at_lag, self.look_at_memory)]
         for thread in self.threads:
@@ -95,10 +97,13 @@ class Watch:
         while not self.ended.is_set():
             asked = time.monotonic()
             end = position(primary.ask("select pg_current_wal_flush_lsn()"))
-            rest = 0.0005
+            rest, is_first = 0.0005, True
             while not self.ended.is_set():
                 behind = end - position(standby.ask("select pg_last_wal_replay_lsn()") or "0/0")
                 lag = (time.monotonic() - asked) * 1000
+                if is_first:
+                    self.questions.append(lag)
+                    is_first = False
                 self.note(bytes=max(behind, 0), milliseconds=lag)
                 if behind <= 0:
                     self.lags.append(lag)
@@ -124,9 +129,10 @@ class Watch:
     def highest(self, name):
         return max((second.get(name, 0) for second in self.seconds.values()), default=0)
 
-    def quantile(self, share):
-        lags = sorted(self.lags)
-        return lags[min(len(lags) - 1, int(len(lags) * share))] if lags else float("nan")
+    @staticmethod
+    def quantile(figures, share):
+        ordered = sorted(figures)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
 
     def write(self, path):
         with open(path, "w", newline="") as file:
@@ -264,7 +270,8 @@ def load_named(name):
 def measure(given, product, name, mode):
     """A cell: what a load took, and what the standby made of it."""
     prepare, load = load_named(name)
-    pair = Pair(given, product, prepare, Share(QUARTER) if mode == "weak" else None)
+    share, sync_ms = Share(QUARTER) if mode == "weak" else None, SLOW_SYNC_MS if mode == "slow-disk" else 0
+    pair = Pair(given, product, prepare, share, sync_ms=sync_ms)
     try:
         before = pair.standby.cpu_seconds()
         watch = None
@@ -297,7 +304,8 @@ def measure(given, product, name, mode):
         if watch:
             watch.end()
             cell |= {
-                "lag_p50_ms": watch.quantile(0.5), "lag_p99_ms": watch.quantile(0.99), "lag_max_ms": watch.highest("milliseconds"),
+                "lag_p50_ms": watch.quantile(watch.lags, 0.5), "lag_p99_ms": watch.quantile(watch.lags, 0.99),
+                "lag_max_ms": watch.highest("milliseconds"), "questions_p99_ms": watch.quantile(watch.questions, 0.99),
                 "lag_max_bytes": watch.highest("bytes"),
                 "anonymous_mib": max(watch.highest("anonymous"), memory[1]) / 1024,
                 "proportional_mib": max(watch.highest("proportional"), memory[0]) / 1024,
@@ -379,7 +387,8 @@ def cost(given, product):
 
 COLUMNS = {
     "produced_s": "produced, s", "log_mib": "log, MiB", "catch_up_s": "catch-up, s", "share": "share", "lag_p50_ms": "lag p50, ms",
-    "lag_p99_ms": "p99", "lag_max_ms": "max", "lag_max_bytes": "max, bytes", "anonymous_mib": "anonymous, MiB", "standby_cpu_s": "standby's CPU, s",
+    "lag_p99_ms": "p99", "lag_max_ms": "max", "questions_p99_ms": "questions p99", "lag_max_bytes": "max, bytes",
+    "anonymous_mib": "anonymous, MiB", "standby_cpu_s": "standby's CPU, s",
 }
 
 

@@ -123,11 +123,24 @@ class Share:
                     time.sleep(0.1)
 
 
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def with_slow_syncs(command, milliseconds):
+    """The command, with so much more for each call that makes something durable. strace is no parent of the server: signals reach the server."""
+    calls = "fdatasync,fsync,pwritev2"
+    return ["strace", "-D", "-f", "--seccomp-bpf", "-qqq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", "signal=none",
+            "-e", f"inject={calls}:delay_exit={milliseconds * 1000}", *command]
+
+
 class Node(Server):
     """A primary or a standby. What differs between products is in the classes below."""
 
     def __init__(self, given, name, port, upstream=None):
-        self.name, self.upstream, self.share, self.processor = name, upstream, None, None
+        self.name, self.upstream, self.share, self.processor, self.sync_ms = name, upstream, None, None, 0
         super().__init__(given, port)
         self.socket_directory = self.directory
         self.data = os.path.join(self.directory, "data")
@@ -135,6 +148,8 @@ class Node(Server):
     def launch(self, command):
         if self.share:
             command = self.share.command(command)
+        if self.sync_ms:
+            command = with_slow_syncs(command, self.sync_ms)
         if self.processor is not None:
             command = ["taskset", "-c", str(self.processor), *command]
         self.start(command)
@@ -218,19 +233,18 @@ class PostgreSQLNode(Node):
 class Pair:
     """A primary with its load prepared, and a standby that has all of it."""
 
-    def __init__(self, given, product, prepare, share=None, processors=(None, None)):
+    def __init__(self, given, product, prepare, share=None, processors=(None, None), sync_ms=0):
         kind = {"seawall": SeawallNode, "postgresql": PostgreSQLNode}[product]
         given.number = getattr(given, "number", 0) + 1
-        port = 25500 + given.number * 2 % 200
-        self.primary = kind(given, f"{product}-{given.number}-primary", port)
+        self.primary = kind(given, f"{product}-{given.number}-primary", free_port())
         self.primary.processor = processors[0]
         self.primary.open()
         self.standby = None
         try:
             prepare(self.primary, given)
             self.primary.sql("checkpoint;")
-            self.standby = kind(given, f"{product}-{given.number}-standby", port + 1, self.primary)
-            self.standby.processor, self.standby.share = processors[1], share
+            self.standby = kind(given, f"{product}-{given.number}-standby", free_port(), self.primary)
+            self.standby.processor, self.standby.share, self.standby.sync_ms = processors[1], share, sync_ms
             self.standby.open()
             self.wait_until_caught_up()
         except BaseException:

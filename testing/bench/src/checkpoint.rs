@@ -3,7 +3,7 @@
 //! ```text
 //!   arguments --> plan: loads x configurations --> tables: a child process for each cell
 //!                                                     |
-//!     full speed, fixed rate, extreme:  prepare -> warm up -> writers | watch -> figures -> every row is there
+//!     full speed, fixed rate, extreme:  prepare -> warm up -> writers | watch | carriers of the log -> figures -> every row is there
 //!     readers:                          write -> read alone -> read during a checkpoint, in turns
 //!     kill, recovery target:            writing process -> SIGKILL -> open, first read -> nothing acknowledged is lost
 //! ```
@@ -16,6 +16,7 @@
 //! Start at `cell::measure`.
 
 mod arguments;
+mod carrier;
 mod cell;
 mod configuration;
 mod figures;

@@ -10,6 +10,7 @@ use crate::engine::{EngineKind, LogLimits};
 use crate::memory_limits;
 use crate::rows::Order;
 use crate::segments;
+use crate::workload::Change;
 
 /// Runs the same workloads against Seawall and its peers, each cell in a process of its own.
 ///
@@ -74,6 +75,18 @@ pub(crate) enum Command {
         /// Share of reads; 50 and 95 if not given
         #[arg(long, value_parser = clap::value_parser!(u64).range(0..=100))]
         read_percent: Option<u64>,
+    },
+    /// Random changes in batches, of more rows than the cache has room for, by default ten times as many bytes, for 60 seconds: rows a second,
+    /// and bytes to the device for each byte of theirs
+    Beyond {
+        #[command(flatten)]
+        common: Common,
+        /// What becomes of rows; both if not given
+        #[arg(long)]
+        change: Option<Change>,
+        /// Rows in one commit
+        #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+        batch_rows: u32,
     },
     /// Time to open after kill -9, with this much written since the last checkpoint
     Reopen {

@@ -11,6 +11,8 @@ use crate::usage::now;
 
 const BLOCK: [u8; 8192] = [0x5a; 8192];
 const BLOCKS: u64 = 256;
+const SETTLED_FOR: Duration = Duration::from_millis(300);
+const QUIET_SHARE: f64 = 0.8;
 
 /// Syncs a second in a file of its own in `directory`.
 pub(crate) fn syncs_per_second(directory: &Path, duration: Duration) -> Result<f64, BenchError> {
@@ -39,6 +41,18 @@ pub(crate) fn syncs_per_second(directory: &Path, duration: Duration) -> Result<f
     Ok(syncs as f64 / elapsed)
 }
 
+/// Waits until the device syncs as fast as when it was `quiet`, nearly: a disk goes on with gigabytes for seconds after their sync. `false`
+/// if it does not within `limit`.
+pub(crate) fn settle(directory: &Path, quiet: f64, limit: Duration) -> Result<bool, BenchError> {
+    let begin = now();
+    while begin.elapsed() < limit {
+        if syncs_per_second(directory, SETTLED_FOR)? >= QUIET_SHARE * quiet {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +62,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         assert!(syncs_per_second(directory.path(), Duration::from_millis(10)).unwrap() > 0.0);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_device_that_was_slower_has_settled_and_one_that_was_never_so_fast_has_not() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(settle(directory.path(), 1e-3, Duration::from_secs(60)).unwrap());
+        assert!(!settle(directory.path(), f64::INFINITY, Duration::from_millis(1)).unwrap());
     }
 }

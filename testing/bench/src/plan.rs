@@ -2,8 +2,8 @@
 
 use crate::command_line::{Command, Common, Written};
 use crate::engine::{EngineKind, LogLimits};
-use crate::rows::Order;
-use crate::workload::Workload;
+use crate::rows::{Key, Order};
+use crate::workload::{Change, Workload};
 
 /// What Seawall must reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +32,9 @@ const ROWS_LARGER_THAN_CACHE: u64 = 4_000_000;
 const ROWS_LOADED_IN_ALL: u64 = 4_000_000;
 const ROWS_LOADED: u64 = 10_000_000;
 const SECONDS: f64 = 5.0;
+/// Data of `beyond`, of the cache.
+const BEYOND_TIMES: u64 = 10;
+const BEYOND_SECONDS: f64 = 60.0;
 const MEMORY_SECONDS: f64 = 600.0;
 const MEMORY_SECONDS_IN_ALL: f64 = 60.0;
 const MEMORY_THREADS: usize = 4;
@@ -75,6 +78,12 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
         Command::Mix { common, read_percent } => {
             let shares = read_percent.map_or(vec![50, 95], |percent| vec![percent]);
             (common, shares.into_iter().map(mix).collect())
+        }
+        Command::Beyond { common, change, batch_rows } => {
+            let changes = change.map_or(vec![Change::Insert, Change::Update], |change| vec![change]);
+            let row_bytes = (size_of::<Key>() as u64) + u64::from(common.value_bytes);
+            let rows = BEYOND_TIMES * (common.cache_mib << 20) / row_bytes;
+            (common, changes.into_iter().map(|change| beyond(change, *batch_rows).of_rows(rows)).collect())
         }
         Command::Reopen { common, written, limits } => {
             let limits = limits.map_or(vec![LogLimits::Raised, LogLimits::Default], |limits| vec![limits]);
@@ -177,6 +186,12 @@ fn mix(read_percent: u64) -> Draft {
     draft(Workload::Mix { read_percent }, &[(2, ratio(1.2))])
 }
 
+fn beyond(change: Change, batch_rows: u32) -> Draft {
+    let batch_rows = usize::try_from(batch_rows).expect("32 bits fit");
+    let reach = Some(Reach::ExtraAtMost("device_bytes_per_user_byte", 8.0));
+    draft(Workload::Beyond { change, batch_rows }, &[(1, reach)]).for_seconds(BEYOND_SECONDS)
+}
+
 fn reopen(written: &Written, limits: LogLimits) -> Draft {
     let seconds = match limits {
         LogLimits::Default => 1.0,
@@ -243,6 +258,7 @@ fn engines(workload: Workload, wanted: &[EngineKind]) -> Vec<EngineKind> {
         | Workload::ScanFull
         | Workload::ScanShort { .. }
         | Workload::Mix { .. }
+        | Workload::Beyond { .. }
         | Workload::Reopen { .. }
         | Workload::LogBytes
         | Workload::Memory => true,
@@ -280,6 +296,13 @@ mod tests {
         assert_eq!((rows[0].threads, rows[0].reach), (8, Some(Reach::RatioToBestPeer(2.0))));
         assert_eq!((rows[1].threads, rows[1].reach), (5, None));
         assert!(rows.iter().all(|row| row.rows == 77 && (row.seconds - 2.0).abs() < f64::EPSILON));
+    }
+
+    #[test]
+    fn beyond_memory_means_ten_times_the_cache() {
+        let rows = plan_of("beyond --cache-mib 27 --engines seawall");
+        assert_eq!((rows.len(), rows[0].rows), (2, 10 * (27 << 20) / 108));
+        assert_eq!(plan_of("beyond --change update --rows 5")[0].rows, 5);
     }
 
     #[test]

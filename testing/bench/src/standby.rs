@@ -37,19 +37,24 @@ fn primary(directory: &Path, options: &Options) -> Result<Database, BenchError> 
     let options = Options { mode: OpenMode::New, ..options.clone() };
     let primary = Database::open(directory, options).map_err(failed("create"))?;
     primary.create_table(TABLE).map_err(failed("create a table"))?;
-    let hold =
-        HoldOptions { kind: HoldKind::Standby, lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
-    primary.log().hold("standby", hold, None).map_err(failed("hold the log"))?;
-    primary.checkpoint().map_err(failed("checkpoint"))?;
+    hold_log(&primary)?;
     Ok(primary)
 }
 
-fn open(directory: &Path, options: &Options) -> Result<Database, BenchError> {
+/// From now on the database keeps its log for a standby, which is a copy of its files once it is closed.
+pub(crate) fn hold_log(primary: &Database) -> Result<(), BenchError> {
+    let hold =
+        HoldOptions { kind: HoldKind::Standby, lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
+    primary.log().hold("standby", hold, None).map_err(failed("hold the log"))?;
+    primary.checkpoint().map(drop).map_err(failed("checkpoint"))
+}
+
+pub(crate) fn open(directory: &Path, options: &Options) -> Result<Database, BenchError> {
     let options = Options { mode: OpenMode::Existing, ..options.clone() };
     Database::open(directory, options).map_err(failed("open"))
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), BenchError> {
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), BenchError> {
     std::fs::create_dir_all(to).map_err(file_error("create", to))?;
     for entry in std::fs::read_dir(from).map_err(file_error("list", from))? {
         let entry = entry.map_err(file_error("list", from))?;
@@ -63,18 +68,18 @@ fn copy(from: &Path, to: &Path) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn follow(directory: &Path, options: &Options) -> Result<Database, BenchError> {
+pub(crate) fn follow(directory: &Path, options: &Options) -> Result<Database, BenchError> {
     let options = Options { mode: OpenMode::Existing, ..options.clone() };
     DatabaseDirectory::at(directory).follow(options).map_err(failed("follow"))
 }
 
-fn role(database: &Database) -> Result<Standby<'_>, BenchError> {
+pub(crate) fn role(database: &Database) -> Result<Standby<'_>, BenchError> {
     let not_a_standby = || BenchError::Wrong { engine: ENGINE, fact: "it does not follow".to_owned() };
     database.standby().ok_or_else(not_a_standby)
 }
 
 /// Receives all that is durable on the primary, and syncs each `sync_bytes`; its bytes.
-fn receive(primary: &Database, standby: &Database, sync_bytes: u64) -> Result<u64, BenchError> {
+pub(crate) fn receive(primary: &Database, standby: &Database, sync_bytes: u64) -> Result<u64, BenchError> {
     let standby = role(standby)?;
     let wanted = standby.wanted().map_err(failed("ask"))?;
     let mut stream = primary.log().stream(wanted).map_err(failed("stream"))?;

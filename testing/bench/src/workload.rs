@@ -16,6 +16,7 @@ use crate::rows::{KeySpace, Order};
 use crate::timed_run::Totals;
 use crate::usage::Memory;
 
+mod beyond;
 mod commit;
 mod load;
 mod log_bytes;
@@ -50,6 +51,8 @@ pub(crate) enum Workload {
     ScanShort { scan_rows: u64 },
     /// Reads and puts that wait for nothing, by Zipf's law.
     Mix { read_percent: u64 },
+    /// Random changes of more rows than the cache has room for, in batches that wait for nothing.
+    Beyond { change: Change, batch_rows: usize },
     /// Opening after `kill -9` with this much written.
     Reopen { written_bytes: u64, limits: LogLimits },
     /// As `Reopen`, in rows a second, from a log of commits of one row.
@@ -58,6 +61,16 @@ pub(crate) enum Workload {
     LogBytes,
     /// Resident memory through all kinds of work.
     Memory,
+}
+
+/// What becomes of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Change {
+    /// Rows come in between those that are there.
+    Insert,
+    /// Rows get other values.
+    Update,
 }
 
 /// Which way a value is good.
@@ -82,6 +95,8 @@ impl Workload {
             Workload::ScanFull => "scan full".into(),
             Workload::ScanShort { scan_rows } => format!("scan {scan_rows} rows"),
             Workload::Mix { read_percent } => format!("mix {read_percent}/{}", 100 - read_percent),
+            Workload::Beyond { change: Change::Insert, .. } => "beyond memory, inserts".into(),
+            Workload::Beyond { change: Change::Update, .. } => "beyond memory, updates".into(),
             Workload::Reopen { written_bytes, limits } => {
                 let limits = if limits == LogLimits::Raised { "all in the log" } else { "default limits" };
                 format!("reopen after {}, {limits}", mebibytes(written_bytes))
@@ -96,7 +111,10 @@ impl Workload {
         match self {
             Workload::Put | Workload::PutAsyncHandles { .. } | Workload::PutBuffered => "commits/s",
             Workload::Batch { .. } => "batches/s",
-            Workload::Load { .. } | Workload::ScanFull | Workload::Recovery { .. } => "rows/s",
+            Workload::Load { .. }
+            | Workload::ScanFull
+            | Workload::Beyond { .. }
+            | Workload::Recovery { .. } => "rows/s",
             Workload::Read | Workload::ReadCold => "reads/s",
             Workload::ScanShort { .. } => "scans/s",
             Workload::Mix { .. } => "operations/s",
@@ -119,6 +137,7 @@ impl Workload {
             | Workload::ScanFull
             | Workload::ScanShort { .. }
             | Workload::Mix { .. }
+            | Workload::Beyond { .. }
             | Workload::Recovery { .. } => Better::Higher,
         }
     }
@@ -255,6 +274,7 @@ pub(crate) fn measure(cell: &Cell) -> Result<Measurement, BenchError> {
         Workload::ScanFull => scan::full(cell),
         Workload::ScanShort { scan_rows } => scan::short(cell, scan_rows),
         Workload::Mix { read_percent } => mix::mix(cell, read_percent),
+        Workload::Beyond { change, batch_rows } => beyond::beyond(cell, change, batch_rows),
         Workload::Reopen { .. } => reopen::reopen(cell),
         Workload::Recovery { .. } => reopen::recovery(cell),
         Workload::LogBytes => log_bytes::log_bytes(cell),

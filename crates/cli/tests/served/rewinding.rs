@@ -123,7 +123,7 @@ fn cutting_network(upstream: u16, bytes_of: Vec<usize>) -> (u16, Arc<AtomicU64>)
 }
 
 /// As `cutting_network`; `change` may change what the client says.
-fn network(upstream: u16, bytes_of: Vec<usize>, change: fn(&mut [u8])) -> (u16, Arc<AtomicU64>) {
+pub(crate) fn network(upstream: u16, bytes_of: Vec<usize>, change: fn(&mut [u8])) -> (u16, Arc<AtomicU64>) {
     let cuts = Arc::new(Cuts::new(upstream, bytes_of));
     (cut_by(&cuts, change), Arc::clone(&cuts.count))
 }
@@ -230,8 +230,13 @@ fn a_rewind_that_is_cut_short_is_completed() {
     back.end();
 }
 
+/// A port where nobody listens.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 /// What a page of HTTP says, if there is a server.
-fn page(port: u16, path: &str) -> Option<String> {
+pub(crate) fn page(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").ok()?;
     let mut answer = String::new();
@@ -246,9 +251,7 @@ fn a_rewind_that_is_refused_is_loud_and_goes_on_when_that_is_changed() {
     let new = parted(&place);
     let settings = format!("host=localhost port={} user=postgres slot=db application_name=third", new.port);
     let third = place.serve_database("third", &["--follow", &settings]);
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let port = free_port();
     let listen = format!("127.0.0.1:{port}");
     let started = place.start(&["--follow", &followed("db", new.port), "--http-listen", &listen]);
     let said = || std::fs::read_to_string(&started.log).unwrap();

@@ -236,3 +236,53 @@ fn every_kind_of_write_is_refused_with_its_code() {
     standby.end();
     primary.end();
 }
+
+/// Of a copy that was restored to try something out, and the servers that come back to it, nothing gets into the repository of the original.
+#[test]
+fn a_former_primary_archives_as_its_new_one_does_when_its_log_was_cut() {
+    let place = Place::new();
+    let old = place.serve(&[]);
+    rows(&mut old.client(), "create table t (a int primary key)");
+    let new = follow(&place, "new", &old);
+    wait_for(&new, &old, WRITTEN);
+    new.kill();
+    rows(&mut old.client(), "insert into t values (1)");
+    old.kill();
+    let new = place.serve_database("new", &["--follow", &followed("new", nobody())]);
+    promote(&place, "new");
+    let switched = |directory: &str, mode: &str| {
+        let switched = place.command(&["archive-mode", directory, mode]).output().unwrap();
+        assert!(switched.status.success(), "{switched:?}");
+    };
+    switched("new", "off");
+    rows(&mut new.client(), "insert into t values (2)");
+    let old = place.serve_database("db", &["--follow", &followed("db", new.port)]);
+    wait_for(&old, &new, WRITTEN);
+    assert_eq!(ask(&old, "select string_agg(a::text, ' ') from t"), "2");
+    assert!(place.path().join("db/aside").exists() && place.path().join("db/archiving-off").exists());
+    old.end();
+    let repository = place.path().join("repository").display().to_string();
+    let made = place.command(&["repo", "create", "--repository", &repository]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let settings = followed("db", new.port);
+    let follows = ["serve", "db", "--port", "0", "--follow", &settings];
+    let archives = ["--archive", &repository];
+    let refused = place.command(&[&follows[..], &archives].concat()).output().unwrap();
+    assert!(!refused.status.success(), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("archive-mode") && said.contains("on"), "{said}");
+
+    // The other way round: what was a trial comes to a primary that archives.
+    switched("new", "on");
+    let old = follow(&place, "db", &new);
+    rows(&mut new.client(), "insert into t values (3)");
+    wait_for(&old, &new, WRITTEN);
+    new.end();
+    promote(&place, "db");
+    assert!(place.path().join("db/archiving-off").exists(), "a standby has its own");
+    let new = follow(&place, "new", &old);
+    wait_for(&new, &old, WRITTEN);
+    assert!(place.path().join("new/archiving-off").exists(), "as its new primary");
+    new.end();
+    old.end();
+}

@@ -9,6 +9,7 @@ use seawall_testing::wait_until;
 
 use crate::client::Client;
 use crate::process::{Place, Serving, answered, rows, value};
+use crate::rewinding::{free_port, network, page};
 
 const WRITERS: u64 = 3;
 
@@ -206,6 +207,51 @@ fn a_standby_that_is_killed_while_it_is_made_is_made_by_the_next_start() {
     }
     let standby = place.serve_database("made", &["--follow", &settings]);
     wait_for(&standby, &primary, WRITTEN);
+    assert_eq!(fingerprint(&standby), fingerprint(&primary));
+    standby.end();
+    primary.end();
+}
+
+/// Its rows are all here, and the primary does not give the log that they need.
+#[test]
+fn a_copy_whose_primary_refuses_the_log_says_why_and_goes_on_when_that_is_changed() {
+    static DROPS_SLOT: AtomicBool = AtomicBool::new(true);
+    let place = Place::new();
+    let primary = place.serve(&[]);
+    rows(&mut primary.client(), "create table t (writer int, number int, text text)");
+    rows(&mut primary.client(), "insert into t select 1, i, 'x' from generate_series(1, 1000) i");
+    // As if the slot were dropped again and again, each time that it was made.
+    let (port, _) = network(primary.port, Vec::new(), |said| {
+        const COMMAND: &[u8] = b"START_REPLICATION SLOT \"made\"";
+        if DROPS_SLOT.load(Ordering::SeqCst)
+            && let Some(at) = said.windows(COMMAND.len()).position(|bytes| bytes == COMMAND)
+        {
+            said[at..at + COMMAND.len()].copy_from_slice(b"START_REPLICATION SLOT \"gone\"");
+        }
+    });
+    let settings = format!("host=127.0.0.1 port={port} user=postgres slot=made sslmode=disable");
+    let http = free_port();
+    let started =
+        place.start_database("made", &["--follow", &settings, "--http-listen", &format!("127.0.0.1:{http}")]);
+    let ready = || page(http, "/health/ready").unwrap_or_default();
+    wait_until("it says that it is held up", || ready().contains("held up"));
+    let said = ready();
+    assert!(
+        said.starts_with("HTTP/1.1 503 ") && said.contains("the copy of the primary needs log"),
+        "{said}"
+    );
+    assert!(said.contains("replication slot \"gone\" does not exist"), "{said}");
+    let failures = || {
+        let metrics = page(http, "/metrics").unwrap_or_default();
+        let failures =
+            metrics.lines().find_map(|line| line.strip_prefix("seawall_server_start_failures_total "));
+        failures.and_then(|failures| failures.parse::<u64>().ok()).unwrap_or_default()
+    };
+    wait_until("attempts are counted", || failures() >= 2);
+    DROPS_SLOT.store(false, Ordering::SeqCst);
+    let standby =
+        started.serving().unwrap_or_else(|ended| panic!("{}", std::fs::read_to_string(ended.log).unwrap()));
+    assert!(ready().ends_with("ready\n"), "{}", ready());
     assert_eq!(fingerprint(&standby), fingerprint(&primary));
     standby.end();
     primary.end();

@@ -26,6 +26,7 @@ use crate::client::{Client, ClientError, Dial, Streamed};
 use crate::connect::connect;
 use crate::message::{self, FromSender, Progress};
 use crate::rejoin::system_identifier_of;
+use crate::sabotage::{Defect, sabotaged};
 use crate::settings::UpstreamSettings;
 use crate::status::{ReceiverStatus, Replication};
 use crate::upstream::{FollowError, SlotState, ensure_slot, identify, renew_slot, timeline_history};
@@ -165,7 +166,10 @@ impl Shared {
             let has_failed = ended.is_err();
             if let Err(error) = ended {
                 tracing::warn!(%error, upstream = %self.settings, "the stream from the upstream ends");
-                self.note(|status| (status.state, status.last_error) = ("waiting", Some(error.to_string())));
+                self.note(|status| {
+                    (status.state, status.last_error) = ("waiting", Some(error.to_string()));
+                    status.failures += 1;
+                });
             }
             back_off = if has_received { BACK_OFF.0 } else { (back_off * 2).min(BACK_OFF.1) };
             // A stream that ends in order does so at the end of a timeline: the next one waits.
@@ -267,6 +271,8 @@ impl Shared {
             }
         }
         self.say_where(&mut client)?;
+        // What came over the connection before may not be durable yet, and for long nothing may follow it.
+        standby.sync()?;
         let from = standby.wanted()?;
         client.begin_stream(&format!("START_REPLICATION SLOT \"{slot}\" PHYSICAL {from} TIMELINE {own}"))?;
         tracing::info!(%from, timeline = %own, upstream = %self.settings, "this standby receives");
@@ -343,6 +349,7 @@ impl Shared {
             upstream_end: Lsn::ZERO,
             message_micros: None,
             last_error: None,
+            failures: 0,
         }
     }
 }
@@ -503,11 +510,12 @@ impl Stream<'_> {
         let database = self.shared.database();
         let Some(standby) = database.standby() else { return Ok(()) };
         let flushed = database.log().flushed();
+        let applied = if sabotaged(Defect::AppliedToldEarly) { flushed } else { standby.applied() };
         let progress = Progress {
             // In a header page there is nothing to write.
             written: standby.wanted()?.max(flushed),
             flushed,
-            applied: standby.applied().min(flushed),
+            applied: applied.min(flushed),
         };
         let now = (self.shared.now_micros)();
         let interval = i64::try_from(STATUS_INTERVAL.as_micros()).unwrap_or(i64::MAX);

@@ -34,6 +34,8 @@ pub mod message;
 mod quorum;
 mod rejoin;
 mod rewind;
+#[doc(hidden)]
+pub mod sabotage;
 mod sender;
 mod settings;
 mod status;
@@ -48,7 +50,7 @@ pub use command::{Command, CommandError, StartReplication};
 pub use follower::{Follower, system_identifier};
 pub use lag::{Lag, LagTracker};
 pub use message::Progress;
-pub use rejoin::{RejoinError, UpstreamHistory};
+pub use rejoin::{ARCHIVE_MODE, RejoinError, UpstreamHistory};
 pub use rewind::{Outlook, RewindError, rewind};
 pub use sender::{Sender, SenderError, Step, current_history};
 pub use settings::{Listens, TargetServer, TlsMode, UpstreamHost, UpstreamSettings, UpstreamSettingsError};

@@ -1,15 +1,21 @@
 //! Before a server follows another one: its log must be a part of that one's.
 //!
 //! ```text
-//!   connect --> IDENTIFY_SYSTEM --> TIMELINE_HISTORY --> the directory is cut where that history left it, if need be --> follow
+//!   connect --> IDENTIFY_SYSTEM, TIMELINE_HISTORY, SHOW seawall.archive_mode
+//!           --> the directory is cut where that history left it, if need be --> follow
 //! ```
 
-use seawall_engine::{DatabaseDirectory, Error, Options, Rejoined, TimelineHistory};
+use seawall_engine::{
+    ArchiveMode, DatabaseDirectory, Error, Options, Rejoined, ServerToFollow, TimelineHistory,
+};
 use seawall_types::{DatabaseId, TimelineId};
 
 use crate::client::{Client, ClientError, Dial};
 use crate::connect::connect;
 use crate::settings::UpstreamSettings;
+
+/// `undefined_object`: there is no such setting.
+const UNDEFINED_OBJECT: &str = "42704";
 
 /// Why a directory cannot be made ready to follow.
 #[derive(Debug, thiserror::Error)]
@@ -39,11 +45,15 @@ pub enum RejoinError {
     Database(#[from] Error),
 }
 
+/// What `SHOW` calls the setting by which an upstream says whether its database may archive: `on` or `off`.
+pub const ARCHIVE_MODE: &str = "seawall.archive_mode";
+
 /// What an upstream has said about its timeline, next to the history of the database that is to follow it.
 #[derive(Debug)]
 pub struct UpstreamHistory {
     own: TimelineHistory,
     upstream: TimelineHistory,
+    archive_mode: Option<ArchiveMode>,
 }
 
 impl UpstreamHistory {
@@ -67,7 +77,8 @@ impl UpstreamHistory {
             true => own.clone(),
             false => history_of(&mut client, timeline)?,
         };
-        Ok(UpstreamHistory { own, upstream })
+        let archive_mode = archive_mode_of(&mut client)?;
+        Ok(UpstreamHistory { own, upstream, archive_mode })
     }
 
     /// The upstream's timeline.
@@ -85,10 +96,8 @@ impl UpstreamHistory {
     /// # Errors
     /// `Database`.
     pub fn rejoin(&self, directory: &DatabaseDirectory, options: &Options) -> Result<Rejoined, RejoinError> {
-        if self.own == self.upstream {
-            return Ok(Rejoined::AsItWas);
-        }
-        Ok(directory.rejoin(options, &self.upstream)?)
+        let upstream = ServerToFollow { history: &self.upstream, archive_mode: self.archive_mode };
+        Ok(directory.rejoin(options, upstream)?)
     }
 }
 
@@ -116,6 +125,20 @@ pub(crate) fn history_of(client: &mut Client, timeline: TimelineId) -> Result<Ti
         _ => None,
     };
     history.ok_or_else(|| RejoinError::Answer { command, answer: format!("{rows:?}") })
+}
+
+/// `None` if the upstream is of a version that does not say so.
+fn archive_mode_of(client: &mut Client) -> Result<Option<ArchiveMode>, RejoinError> {
+    let command = format!("SHOW \"{ARCHIVE_MODE}\"");
+    let rows = match client.command(&command) {
+        Err(ClientError::Refused { code, .. }) if code == UNDEFINED_OBJECT => return Ok(None),
+        answered => answered?,
+    };
+    match rows.first().map(Vec::as_slice) {
+        Some([Some(mode)]) if mode == "on" => Ok(Some(ArchiveMode::Preserve)),
+        Some([Some(mode)]) if mode == "off" => Ok(Some(ArchiveMode::Off)),
+        _ => Err(RejoinError::Answer { command, answer: format!("{rows:?}") }),
+    }
 }
 
 /// PostgreSQL's system identifier has 64 bits: half of the database's id, and never zero.

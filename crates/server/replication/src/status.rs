@@ -93,6 +93,8 @@ pub struct ReceiverStatus {
     pub message_micros: Option<(i64, i64)>,
     /// Why the last connection ended.
     pub last_error: Option<String>,
+    /// Connections that have ended with an error, or could not be made, while no archive gave the log: since this server follows.
+    pub failures: u64,
 }
 
 /// A slot: a row of `pg_replication_slots`.

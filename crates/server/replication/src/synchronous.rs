@@ -18,6 +18,7 @@ use seawall_engine::QuorumPositions;
 use seawall_types::Lsn;
 
 use crate::message::Progress;
+use crate::sabotage::{Defect, sabotaged};
 
 /// More standbys than this are not counted on.
 const COUNT_MAX: usize = 1000;
@@ -127,7 +128,8 @@ impl StandbyNames {
         let nth = |position: fn(&Progress) -> Lsn| {
             let mut positions: Vec<Lsn> = counted.iter().map(|member| position(&member.progress)).collect();
             positions.sort_unstable_by(|left, right| right.cmp(left));
-            positions.get(self.count - 1).copied()
+            let last = if sabotaged(Defect::QuorumOfOne) { 1 } else { self.count };
+            positions.get(last - 1).copied()
         };
         Some(QuorumPositions {
             written: nth(|progress| progress.written)?,

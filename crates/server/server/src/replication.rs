@@ -18,11 +18,11 @@ mod stream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_engine::{Error, LogHold};
+use seawall_engine::{ArchiveMode, Error, LogHold};
 use seawall_io::Clock;
 use seawall_replication::{
-    Command, CommandError, Listens, Replication, SenderError, SlotError, TakeOver, TakeOverError, TakenOver,
-    current_history, system_identifier,
+    ARCHIVE_MODE, Command, CommandError, Listens, Replication, SenderError, SlotError, TakeOver,
+    TakeOverError, TakenOver, current_history, system_identifier,
 };
 use seawall_sql::session::TransactionStatus;
 use seawall_types::{Lsn, TimelineId};
@@ -182,6 +182,16 @@ impl ReplicationConnection {
                 Some(mebibytes) => format!("{mebibytes}MB"),
             };
             let row = [Some(shown)];
+            rows::answer(&mut self.transport.output, &[Column::text(name)], &[&row], "SHOW");
+            return Ok(());
+        }
+        if name == ARCHIVE_MODE {
+            let mode = self.replication.database().log().archive_mode().map_err(of_engine)?;
+            let shown = match mode {
+                ArchiveMode::Preserve => "on",
+                ArchiveMode::Off => "off",
+            };
+            let row = [Some(shown.to_owned())];
             rows::answer(&mut self.transport.output, &[Column::text(name)], &[&row], "SHOW");
             return Ok(());
         }

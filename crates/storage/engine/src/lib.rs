@@ -116,7 +116,7 @@ pub use quorum::members::{Alone, QuorumStatus, StandbyPositions};
 pub use quorum::watermarks::QuorumPositions;
 pub use recovery::archive_mode::ArchiveMode;
 pub use recovery::record_kinds::{ReplayedKind, ReplayedRecords};
-pub use recovery::rejoin::{CutLog, Rejoined};
+pub use recovery::rejoin::{CutLog, Rejoined, ServerToFollow};
 pub use recovery::restore::{
     EndSearch, NewNumber, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget, RowsThere,
     check_restore_directory, restored_log_file,

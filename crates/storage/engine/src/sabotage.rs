@@ -85,4 +85,22 @@ seawall_io::defects! {
     CommitNotDurable "commit-not-durable"
         "a `Sync` commit returns when it is logged"
         => "Acknowledged commits are lost with the power",
+    VisibleBeforeQuorum "visible-before-quorum"
+        "commits are visible before a quorum of standbys has them"
+        => "What was acknowledged, or seen, is lost in a failover",
+    StandbyShowsUnapplied "standby-shows-unapplied"
+        "a standby shows a step before its records are applied"
+        => "Snapshots of a standby lack what was committed before them, and change",
+    StandbyStampsEarly "standby-stamps-early"
+        "a standby stamps the rows of a commit with the start of its record"
+        => "Readers of a standby see what is not committed yet at their moment, or a part of it",
+    DecidedAtPrepare "decided-at-prepare"
+        "a standby stamps the rows of a prepared transaction with its prepare, not with the decision"
+        => "A standby shows two transactions in another order than its primary",
+    PromotionSkipsUnapplied "promotion-skips-unapplied"
+        "a promotion does not apply what was received and not applied yet"
+        => "Acknowledged commits are lost in a failover",
+    CutDespitePages "cut-despite-pages"
+        "a log is cut whatever pages hold"
+        => "A former primary keeps rows that no other server has",
 }

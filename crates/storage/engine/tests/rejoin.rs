@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use seawall_crash_harness::{environment, open, small_options, template};
 use seawall_engine::{
-    CutLog, Database, DatabaseDirectory, Durability, Environment, Error, HoldKind, HoldLifetime, HoldOptions,
-    LockWait, LogHold, LogStream, Options, Rejoined, StandbyPositions, TimelineHistory,
+    ArchiveMode, CutLog, Database, DatabaseDirectory, Durability, Environment, Error, HoldKind, HoldLifetime,
+    HoldOptions, LockWait, LogHold, LogStream, Options, Rejoined, ServerToFollow, StandbyPositions,
+    TimelineHistory,
 };
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, SimulatedRandom, crash_step, seeds};
 use seawall_types::{Lsn, TimelineId, TimelineMark};
@@ -576,4 +577,65 @@ fn a_history_that_is_not_of_this_log_is_refused_and_changes_nothing() {
     assert!(matches!(refused, Err(Error::InUse { .. })), "{refused:?}");
     let table = in_use.table("flushed").unwrap();
     assert!(in_use.get(&table, [b'x', 29]).unwrap().is_some());
+}
+
+/// As for a rewind: a server that was restored to try something out, and those that come back to it, put nothing into the repository of the
+/// original. And whether there is something to cut when it comes back makes no difference.
+#[test]
+fn a_server_that_comes_back_archives_as_the_one_to_follow_does() {
+    for (is_off_there, is_off_here) in [(true, false), (false, true), (true, true), (false, false)] {
+        for has_more in [true, false] {
+            let what = format!("off there: {is_off_there}, off here: {is_off_here}, more: {has_more}");
+            let mut pair = Pair::new(7);
+            let former = pair.primary.database.clone();
+            let table = former.create_table("t0").unwrap();
+            pair.catch_up();
+            if has_more {
+                former.put(&table, b"lost", b"").unwrap();
+            }
+            pair.standby.database.standby().unwrap().promote("a test").unwrap();
+            let history = history(&pair.standby.database);
+            let disk = pair.primary.disk.copy();
+            pair.primary.disk.crash();
+            if is_off_here {
+                directory(&disk).forbid_archiving().unwrap();
+            }
+            let mode = if is_off_there { ArchiveMode::Off } else { ArchiveMode::Preserve };
+            let come_back = |disk: &SimulatedDisk| {
+                let upstream = ServerToFollow { history: &history, archive_mode: Some(mode) };
+                directory(disk).rejoin(&options(), upstream)
+            };
+            let is_off = |disk: &SimulatedDisk| directory(disk).is_archiving_off().unwrap();
+            let whole = disk.copy();
+            let before = whole.calls();
+            let rejoined = come_back(&whole).unwrap();
+            let calls = whole.calls() - before;
+            assert_eq!(matches!(rejoined, Rejoined::Cut(_)), has_more, "{what}");
+            assert_eq!(is_off(&whole), is_off_there, "{what}");
+            for call in 0..calls {
+                let crashing = disk.copy();
+                crashing.crash_at(crashing.calls() + call);
+                let broken = come_back(&crashing);
+                assert!(broken.is_ok() || crashing.crashed(), "{what}, call {call}: {broken:?}");
+                let left = crashing.after_power_loss(PowerLoss::Random(call));
+                if has_more {
+                    let is_cut = directory(&left).identity().unwrap().1 == history;
+                    let may_archive = if is_cut { !is_off_there } else { !is_off_here };
+                    assert!(is_off(&left) || may_archive, "{what}, call {call}, cut: {is_cut}");
+                }
+                let rejoined = come_back(&left).unwrap();
+                // The log was cut, and the power went before the database was allowed to archive: it says so when it is to.
+                let stays_off = rejoined == Rejoined::AsItWas && has_more && is_off_here;
+                assert!(is_off(&left) == is_off_there || stays_off, "{what}, call {call}");
+            }
+            // Without an answer, nothing is taken over.
+            directory(&disk).rejoin(&options(), &history).unwrap();
+            assert_eq!(is_off(&disk), is_off_here, "{what}");
+            // A standby has its own, unless its log is cut.
+            follow(&whole).close().unwrap();
+            directory(&whole).forbid_archiving().unwrap();
+            assert_eq!(come_back(&whole).unwrap(), Rejoined::AsItWas, "{what}");
+            assert!(is_off(&whole), "{what}");
+        }
+    }
 }

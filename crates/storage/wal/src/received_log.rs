@@ -46,7 +46,7 @@ use crate::segment_set::SegmentSet;
 use crate::stream::{LogStream, StreamedLog};
 use crate::switch;
 use crate::timeline::TimelineHistory;
-use crate::writer::{OpenLog, buffer_capacity};
+use crate::writer::{HandedOver, LogBuffers, OpenLog, buffer_capacity};
 
 /// How far the mark may lag the durable log before a sync moves it.
 const MARK_LAG_BYTES: u64 = 16 << 20;
@@ -56,6 +56,8 @@ pub struct ReceivedLog {
     segments: SegmentSet,
     counters: Counters,
     holds: Holds,
+    /// For the log that a promotion begins.
+    buffers: Mutex<Option<LogBuffers>>,
     history: TimelineHistory,
     recent: RecentLog,
     /// Where recovery starts, as far as the log was told.
@@ -108,7 +110,7 @@ impl ReceivedLog {
             options.history().store(&disk).map_err(|source| LogError::History { source })?;
         }
         let end = LogEnd { lsn: start, durable: start, reason: EndReason::NoRecord };
-        ReceivedLog::open_with(disk, options, end, || None)
+        ReceivedLog::open_with(disk, options, end, HandedOver::default)
     }
 
     /// As `begin`, for the timeline that another server has begun where this log ends, once `end` has said where. The holds go on, as
@@ -120,7 +122,7 @@ impl ReceivedLog {
         let start = self.flushed();
         options.history().store(&self.segments.disk).map_err(|source| LogError::History { source })?;
         let end = LogEnd { lsn: start, durable: start, reason: EndReason::NoRecord };
-        ReceivedLog::open_with(Arc::clone(&self.segments.disk), options, end, || self.holds.hand_over())
+        ReceivedLog::open_with(Arc::clone(&self.segments.disk), options, end, || self.hand_over())
     }
 
     /// Opens the log for receiving where recovery found that it ends. A log without a mark, of a server that was restored or has
@@ -129,15 +131,15 @@ impl ReceivedLog {
     /// # Errors
     /// `Header` if the segment at the end is not one of this log; `ReceivedMark`; `NoSpace`, `Io`. The log can be opened again.
     pub fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Result<ReceivedLog, LogError> {
-        ReceivedLog::open_with(disk, options, end, || None)
+        ReceivedLog::open_with(disk, options, end, HandedOver::default)
     }
 
-    /// As `open`, with the holds of a log that ended in this process, if there are any. They are asked for when nothing can fail any more.
+    /// As `open`, with what a log of this process that has ended hands over. That is asked for when nothing but a new file of holds can fail.
     fn open_with(
         disk: Arc<dyn Disk>,
         options: &LogOptions,
         end: LogEnd,
-        holds: impl FnOnce() -> Option<Holds>,
+        handed_over: impl FnOnce() -> HandedOver,
     ) -> Result<ReceivedLog, LogError> {
         let ReceivedFiles { segments, counters } = open_received(&disk, options, end)?;
         let identity = segments.identity;
@@ -156,7 +158,8 @@ impl ReceivedLog {
         };
         let geometry = identity.geometry;
         let oldest = segments.oldest_retained(geometry.segment_of(end.lsn));
-        let holds = match holds() {
+        let HandedOver { holds, buffers } = handed_over();
+        let holds = match holds {
             Some(holds) => holds,
             None => Holds::open(disk, identity.database, geometry, oldest, end.lsn)
                 .map_err(|source| LogError::Holds { source })?,
@@ -177,6 +180,7 @@ impl ReceivedLog {
             segments,
             counters,
             holds,
+            buffers: Mutex::new(Some(buffers.unwrap_or_else(|| LogBuffers::new(options.buffer_bytes)))),
             history: options.history(),
             recent: RecentLog::new(options.recent_bytes),
             redo_point: AtomicU64::new(0),
@@ -271,7 +275,12 @@ impl ReceivedLog {
         end: LogEnd,
         time_micros: i64,
     ) -> Result<OpenLog, LogError> {
-        switch::begin(&self.segments.disk, options, end, time_micros, self.holds.hand_over())
+        switch::begin(&self.segments.disk, options, end, time_micros, self.hand_over())
+    }
+
+    /// For the next log of this process.
+    fn hand_over(&self) -> HandedOver {
+        HandedOver { holds: self.holds.hand_over(), buffers: self.buffers.lock().take() }
     }
 
     fn end_receiving(&self, receiving: &mut Receiving) -> Result<LogEnd, LogError> {

@@ -18,7 +18,8 @@
 //! and a name, so no zeros are written, and the pending files stay as they are (`pending`). Without a spare a segment is made
 //! from zeros. If the power goes on the way, the parent has a spare less. In series there are four syncs here if the parent was received
 //! by this process and is durable: of the history, of the header, of the names of both, of the switch record. Its holds are
-//! handed over. Where the fork lies in the first block of a segment, the flush of the switch record begins the segment once more.
+//! handed over, and so are buffers, whose memory takes longer to get than all syncs together. Where the fork lies in the first block of a
+//! segment, the flush of the switch record begins the segment once more.
 //!
 //! The parent's segments beyond the fork are removed by the first retention after 5, not on the way.
 
@@ -30,13 +31,12 @@ use seawall_types::TimelineId;
 
 use crate::control::TimelineSwitch;
 use crate::error::LogError;
-use crate::holds::Holds;
 use crate::options::LogOptions;
 use crate::reader::LogEnd;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName};
 use crate::timeline::TimelineHistory;
 use crate::write_again::write_again;
-use crate::writer::{Log, OpenLog};
+use crate::writer::{HandedOver, Log, OpenLog};
 
 /// The number of a new timeline that leaves `current`: `wanted`, where the caller has one that is used nowhere else, a term, or one that
 /// no timeline in the log directory has had.
@@ -78,16 +78,16 @@ pub fn begin_timeline(
     end: LogEnd,
     time_micros: i64,
 ) -> Result<OpenLog, LogError> {
-    begin(disk, &options, end, time_micros, None)
+    begin(disk, &options, end, time_micros, HandedOver::default())
 }
 
-/// As `begin_timeline`, with the holds of a parent that this process has received, if it has.
+/// As `begin_timeline`, with what a parent hands over that this process has received.
 pub(crate) fn begin(
     disk: &Arc<dyn Disk>,
     options: &LogOptions,
     end: LogEnd,
     time_micros: i64,
-    holds: Option<Holds>,
+    handed_over: HandedOver,
 ) -> Result<OpenLog, LogError> {
     let history = options.history();
     let left = history.forks.last().expect("a timeline that begins somewhere has a parent").clone();
@@ -96,7 +96,7 @@ pub(crate) fn begin(
     write_again(&**disk, &parent, end.durable, end.lsn)?;
     history.write(disk).map_err(|source| LogError::History { source })?;
     // Makes the name of the history durable with that of the first segment.
-    let log = Log::create_with(Arc::clone(disk), options, end.lsn, holds)?;
+    let log = Log::create_with(Arc::clone(disk), options, end.lsn, handed_over)?;
     let switch =
         TimelineSwitch { timeline: history.timeline, parent: left.parent, fork: left.fork, time_micros };
     let Ok((span, ())) = log.append(&mut switch.prepare(), |_| Ok::<_, Infallible>(()))?;

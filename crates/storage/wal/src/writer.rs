@@ -7,14 +7,16 @@
 
 mod appender;
 mod batch;
+mod buffers;
 mod flush;
+mod handed_over;
 mod holds;
 mod mirror;
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use seawall_io::{AppendBuffer, Clock, Disk};
+use seawall_io::{Clock, Disk};
 use seawall_keys::Cipher;
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_sync::thread::{self, JoinHandle};
@@ -38,7 +40,9 @@ use crate::timeline::TimelineHistory;
 
 pub(crate) use appender::buffer_capacity;
 use appender::{Appender, Room};
+pub(crate) use buffers::LogBuffers;
 use flush::{FlusherState, InFlight};
+pub(crate) use handed_over::HandedOver;
 use mirror::Mirror;
 
 /// The log of one database: its state and all that can be done with it. An [`OpenLog`] owns it.
@@ -137,19 +141,19 @@ impl Log {
     /// # Errors
     /// As [`Log::create`], and `Options` if no record can start at `start`.
     pub fn create_at(disk: Arc<dyn Disk>, options: LogOptions, start: Lsn) -> Result<OpenLog, LogError> {
-        Log::create_with(disk, &options, start, None)
+        Log::create_with(disk, &options, start, HandedOver::default())
     }
 
-    /// As `create_at`, with the holds of a log that ended in this process, if there are any.
+    /// As `create_at`, with what a log of this process that has ended hands over.
     pub(crate) fn create_with(
         disk: Arc<dyn Disk>,
         options: &LogOptions,
         start: Lsn,
-        holds: Option<Holds>,
+        handed_over: HandedOver,
     ) -> Result<OpenLog, LogError> {
         let state = crate::open::create(disk, options, start)?;
-        let holds = holds.map_or_else(|| open_holds(options, &state.segments, state.end), Ok)?;
-        Log::start(options, state, holds)
+        let holds = handed_over.holds.map_or_else(|| open_holds(options, &state.segments, state.end), Ok)?;
+        Log::start(options, state, holds, handed_over.buffers)
     }
 
     /// Opens the log for writing where recovery found that it ends. Whatever lies behind the end and could be taken for
@@ -161,16 +165,22 @@ impl Log {
     pub fn open(disk: Arc<dyn Disk>, options: LogOptions, end: LogEnd) -> Result<OpenLog, LogError> {
         let state = crate::open::open(disk, &options, end)?;
         let holds = open_holds(&options, &state.segments, state.end)?;
-        Log::start(&options, state, holds)
+        Log::start(&options, state, holds, None)
     }
 
-    fn start(options: &LogOptions, state: StartState, holds: Holds) -> Result<OpenLog, LogError> {
+    fn start(
+        options: &LogOptions,
+        state: StartState,
+        holds: Holds,
+        buffers: Option<LogBuffers>,
+    ) -> Result<OpenLog, LogError> {
         let capacity = buffer_capacity(options.buffer_bytes);
         let StartState { identity, segments, end, carry, counters, clearing } = state;
         let mappings = pending::prepare(&*segments.disk, &identity, capacity, clearing)?;
         let mirror = Mirror::new(identity.geometry, identity.key(), mappings);
-        let buffer = AppendBuffer::new(capacity);
-        let appender = Appender::new(identity.geometry, identity.key(), end, &carry, buffer);
+        let buffers = buffers.filter(|buffers| buffers.first.capacity() >= capacity);
+        let LogBuffers { first, second } = buffers.unwrap_or_else(|| LogBuffers::new(options.buffer_bytes));
+        let appender = Appender::new(identity.geometry, identity.key(), end, &carry, first);
         mirror.begin(appender.batch());
         let log = Arc::new(Log {
             geometry: identity.geometry,
@@ -187,7 +197,7 @@ impl Log {
             clock: options.clock.clone(),
             cipher: options.cipher.clone(),
             appender: Mutex::new(appender),
-            flusher: Mutex::new(FlusherState::new(AppendBuffer::new(capacity))),
+            flusher: Mutex::new(FlusherState::new(second)),
             appended: AtomicU64::new(end.get()),
             flushed: AtomicU64::new(end.get()),
             mirror,

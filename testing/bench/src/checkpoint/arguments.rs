@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
+use super::carrier::Carriers;
 use super::configuration::{COMPRESSIONS, PROTECTIONS, names};
 use super::load::{Durability, Operation};
 use crate::command_line::seconds;
@@ -125,6 +126,8 @@ pub(crate) struct Common {
     /// Page images that become durable together, at most 64; the engine's default if not given, 64 for `readers`
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(super) chunk_mib: Option<u64>,
+    #[command(flatten)]
+    pub(super) carriers: Carriers,
     /// Chooses keys, values and moments, the same for every configuration
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use seawall::Options;
 use serde::{Deserialize, Serialize};
 
+use super::carrier::Carriers;
 use super::configuration::Configuration;
 use super::figures::Figures;
 use super::load::Load;
@@ -40,6 +41,7 @@ pub(crate) struct Cell {
     pub(super) kind: Kind,
     pub(super) load: Load,
     pub(super) configuration: Configuration,
+    pub(super) carriers: Carriers,
     /// Distinct keys that are there at the start.
     pub(super) rows: u64,
     pub(super) value_bytes: usize,
@@ -74,6 +76,10 @@ pub(crate) struct Measured {
 
 /// Measures one cell in this process.
 pub(crate) fn measure(cell: &Cell) -> Result<Measured, BenchError> {
+    if !matches!(cell.kind, Kind::Overwrite | Kind::Extreme) && !cell.carriers.is_none() {
+        let message = "--archive and --standby are for full-speed, fixed-rate and extreme";
+        return Err(BenchError::Process(message.into()));
+    }
     let database = cell.database_directory();
     std::fs::create_dir_all(&database).map_err(file_error("create", &database))?;
     let figures = match cell.kind {
@@ -112,7 +118,7 @@ impl Cell {
     }
 
     /// Each kind has its own reason for checkpoints, and the others are kept away.
-    fn options(&self) -> Result<Options, BenchError> {
+    pub(super) fn options(&self) -> Result<Options, BenchError> {
         let mut options = Options::default();
         options.memory.cache_bytes = self.cache_bytes;
         options.memory.memtable_bytes = self.memtable_bytes;

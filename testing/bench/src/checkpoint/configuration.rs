@@ -70,6 +70,11 @@ impl Configuration {
         format!("{}, {}", self.protection, self.compression)
     }
 
+    /// As part of a file's name.
+    pub(super) fn file_words(&self) -> String {
+        format!("{}-{}", self.protection, self.compression)
+    }
+
     pub(super) fn apply(&self, options: &mut Options) -> Result<(), BenchError> {
         for (choices, name) in [(PROTECTIONS, &self.protection), (COMPRESSIONS, &self.compression)] {
             let choice = choices.iter().find(|choice| choice.name == name);

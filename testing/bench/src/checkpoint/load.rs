@@ -50,6 +50,11 @@ pub(crate) struct Load {
 }
 
 impl Load {
+    /// The label as part of a file's name.
+    pub(super) fn file_words(&self) -> String {
+        self.label().replace(", ", "-").replace(' ', "-")
+    }
+
     pub(super) fn label(&self) -> String {
         let operation = match self.operation {
             Operation::Put => "single puts",

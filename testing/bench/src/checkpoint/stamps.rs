@@ -252,6 +252,7 @@ fn check_rows(cell: &Cell, database: &Database, stamps: &[u64]) -> Result<(), Be
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::carrier::Carriers;
     use crate::checkpoint::cell::Kind;
     use crate::checkpoint::configuration::Configuration;
     use crate::checkpoint::load::{Durability, Load, Operation};
@@ -260,6 +261,7 @@ mod tests {
         Cell {
             kind: Kind::Kill,
             load: Load { operation: Operation::Transaction, durability: Durability::Async, threads },
+            carriers: Carriers::default(),
             configuration: Configuration { protection: "recovery-file".into(), compression: "lz4".into() },
             rows,
             value_bytes: 20,

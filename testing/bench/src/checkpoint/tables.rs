@@ -108,6 +108,7 @@ impl Around<'_> {
             kind: table.kind,
             load: table.load,
             configuration,
+            carriers: self.common.carriers.clone(),
             rows: self.common.rows,
             value_bytes: usize::try_from(self.common.value_bytes).expect("32 bits fit"),
             cache_bytes: self.limits.cache_bytes,
@@ -128,12 +129,7 @@ impl Around<'_> {
 }
 
 fn series_name(load: &Load, configuration: &Configuration, run: u64) -> String {
-    let Configuration { protection, compression } = configuration;
-    format!("extreme-{}-{protection}-{compression}-run{run}.csv", file_words(load))
-}
-
-fn file_words(load: &Load) -> String {
-    load.label().replace(", ", "-").replace(' ', "-")
+    format!("extreme-{}-{}-run{run}.csv", load.file_words(), configuration.file_words())
 }
 
 /// One panel for each configuration, of the median run's series.
@@ -146,7 +142,7 @@ fn draw(directory: &Path, tables: &[Table]) -> Result<(), BenchError> {
         };
         let paths: Vec<PathBuf> = medians.iter().map(path).collect();
         if let Some(first) = medians.first() {
-            let picture = directory.join(format!("extreme-{}.svg", file_words(&first.load)));
+            let picture = directory.join(format!("extreme-{}.svg", first.load.file_words()));
             super::plot::plot(&paths, &picture)?;
             eprintln!("{}", picture.display());
         }

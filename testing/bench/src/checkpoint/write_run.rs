@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use seawall::{Database, Table};
+use seawall::{Database, Options, Table};
 
+use super::carrier::{archives, carried, with_standby};
 use super::cell::{Cell, Kind, TABLE};
 use super::figures::Figures;
 use super::load::{Keys, NAME, Writer};
@@ -18,13 +19,18 @@ use crate::workload::per;
 const MEBIBYTE: f64 = 1_048_576.0;
 
 pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
-    let database = cell.open()?;
-    let (table, rows_before) = match cell.kind {
+    let options = Options { archives: archives(cell)?, ..cell.options()? };
+    let database =
+        Database::open(cell.database_directory(), options.clone()).map_err(engine_error(NAME, "open"))?;
+    let (created, rows_before) = match cell.kind {
         Kind::Extreme => (database.create_table(TABLE).map_err(engine_error(NAME, "create the table"))?, 0),
         Kind::Overwrite | Kind::Readers | Kind::Kill | Kind::RecoveryTarget => {
             (cell.preload(&database)?, cell.rows)
         }
     };
+    drop(created);
+    let (database, standby) = with_standby(cell, database, &options)?;
+    let table = database.table(TABLE).map_err(engine_error(NAME, "open the table"))?;
     // Unique keys must not come twice, so those tests start cold.
     if cell.kind == Kind::Overwrite && cell.warm_up > 0.0 {
         let span = Span { duration: Duration::from_secs_f64(cell.warm_up), operations_per_second: None };
@@ -36,16 +42,22 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
         operations_per_second: cell.operations_per_second,
     };
     let device_before = device_written(&cell.directory);
-    let (recorded, seen) = watched(&database, || write(cell, &database, &table, span, 0));
-    let recorded = recorded?;
+    let ((recorded, seen), carriers) = carried(&database, standby.as_ref(), || {
+        let (recorded, seen) = watched(&database, || write(cell, &database, &table, span, 0));
+        Ok((recorded?, seen))
+    })?;
     let device_bytes =
         device_before.zip(device_written(&cell.directory)).map(|(before, after)| after - before);
-    let figures = figures(cell, &recorded, &seen, device_bytes)?;
+    let mut figures = figures(cell, &recorded, &seen, device_bytes)?;
+    figures.extend(carriers);
     let expected = match cell.kind {
         Kind::Extreme => rows_before + recorded.operations() * cell.load.rows_per_operation(),
         Kind::Overwrite | Kind::Readers | Kind::Kill | Kind::RecoveryTarget => rows_before,
     };
     check_rows(cell, &database, &table, expected)?;
+    if let Some(standby) = standby {
+        standby.close().map_err(engine_error(NAME, "close the standby"))?;
+    }
     database.close().map_err(engine_error(NAME, "close"))?;
     Ok(figures)
 }

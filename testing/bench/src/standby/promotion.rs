@@ -8,6 +8,7 @@ use clap::Args;
 use seawall::{Database, Durability, Options};
 use serde::Serialize;
 
+use crate::device::{settle, syncs_per_second};
 use crate::error::{BenchError, file_error};
 use crate::scratch::Scratch;
 use crate::standby::commits::{self, BUCKET};
@@ -18,6 +19,8 @@ use crate::usage::now;
 const TABLES_PER_COMMIT: u64 = 1000;
 /// Bytes of a row that fills the log.
 const LONG_ROW_BYTES: usize = 64 << 10;
+const QUIET_FOR: Duration = Duration::from_secs(1);
+const SETTLE_WITHIN: Duration = Duration::from_secs(60);
 /// A bucket below this share of the rate before counts as a gap.
 const GAP_SHARE: f64 = 0.8;
 
@@ -58,6 +61,8 @@ struct Promotion {
     prepared: u64,
     promote_us: f64,
     phases_us: BTreeMap<&'static str, f64>,
+    /// Whether the disk had become as fast again as it was before the copies were made.
+    disk_had_settled: bool,
     first_commit_us: f64,
     order_to_first_commit_us: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,6 +109,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
 /// Returns how many promotions failed: none, for the first that does ends the run.
 pub(crate) fn promote(arguments: &PromotionArguments) -> Result<usize, BenchError> {
     let scratch = Scratch::create(&arguments.dir)?;
+    let quiet = syncs_per_second(scratch.directory(), QUIET_FOR)?;
     let options = Options::default().with(|options| {
         options.format.segment_bytes = arguments.segment_mib << 20;
         options.log.keep_bytes = (arguments.segments + 8) * (arguments.segment_mib << 20);
@@ -132,7 +138,7 @@ pub(crate) fn promote(arguments: &PromotionArguments) -> Result<usize, BenchErro
         copy(&crowded, &directory)?;
         rustix::fs::sync();
         let before = before.get(threads).map(|before| (*threads, &before[..]));
-        let promotion = promote_once(&directory, &options, arguments, before)?;
+        let promotion = promote_once(&directory, &options, arguments, quiet, before)?;
         println!("{}", serde_json::to_string(&promotion)?);
         promotions.push(promotion);
         std::fs::remove_dir_all(&directory).map_err(file_error("remove", &directory))?;
@@ -186,12 +192,14 @@ fn promote_once(
     directory: &Path,
     options: &Options,
     arguments: &PromotionArguments,
+    quiet: f64,
     before: Option<(u64, &[u64])>,
 ) -> Result<Promotion, BenchError> {
     let standby = follow(directory, options)?;
     let table = standby.table(TABLE).map_err(failed("open a table"))?;
     // What a running standby has ready; one that was just opened makes it first.
     role(&standby)?.checkpoint().map_err(failed("checkpoint"))?;
+    let disk_had_settled = settle(directory, quiet, SETTLE_WITHIN)?;
     let ordered = now();
     let done = role(&standby)?.promote("a benchmark").map_err(failed("promote"))?;
     let promoted = now();
@@ -211,6 +219,7 @@ fn promote_once(
         prepared: arguments.prepared,
         promote_us: micros(promoted - ordered),
         phases_us: done.phases.named().into_iter().map(|(phase, took)| (phase, micros(took))).collect(),
+        disk_had_settled,
         first_commit_us: micros(written - promoted),
         order_to_first_commit_us: micros(written - ordered),
         commits,

@@ -198,6 +198,10 @@ impl Client<'_> {
             operations.retain(|operation| matches!(operation, Operation::Append { .. }));
             outcome = Outcome::Unknown;
         }
+        if is_async && outcome == Outcome::Committed {
+            // It returns at once, and others see it after the `Sync` commits ahead of it. Its own session waits for that.
+            drop(self.database.snapshot());
+        }
         let end = if outcome == Outcome::Unknown { u64::MAX } else { self.recorder.now() };
         let has_stamp = operations.iter().any(|operation| matches!(operation, Operation::Append { .. }));
         let position = position.filter(|_| has_stamp && outcome == Outcome::Committed).map(Lsn::get);

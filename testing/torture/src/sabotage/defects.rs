@@ -3,13 +3,14 @@
 use seawall_io::sabotage::DeclaredDefect;
 
 /// The lists of the crates, from the ground up.
-const LISTS: [&[DeclaredDefect]; 8] = [
+const LISTS: [&[DeclaredDefect]; 9] = [
     seawall_io::sabotage::DEFECTS,
     seawall_keys::sabotage::DEFECTS,
     seawall_wal::sabotage::DEFECTS,
     seawall_memtable::sabotage::DEFECTS,
     seawall_tree::sabotage::DEFECTS,
     seawall_engine::sabotage::DEFECTS,
+    seawall_replication::sabotage::DEFECTS,
     seawall_archive_agent::sabotage::DEFECTS,
     seawall_base_backup::sabotage::DEFECTS,
 ];

@@ -9,13 +9,14 @@ use crate::child::{Ended, Outcome};
 use crate::error::{TortureError, io_error};
 
 /// Crates whose tests hunt: all that declare defects, and two that use those.
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 11] = [
     "seawall-io",
     "seawall-wal",
     "seawall-memtable",
     "seawall-keys",
     "seawall-tree",
     "seawall-engine",
+    "seawall-replication",
     "seawall",
     "seawall-archive-agent",
     "seawall-base-backup",

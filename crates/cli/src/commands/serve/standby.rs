@@ -14,7 +14,9 @@ use seawall::{Database, DatabaseDirectory, Options};
 use seawall_backup::{BackupError, StandbyCopy, copy_for_standby};
 use seawall_engine::{Environment, RecoveryProgress};
 use seawall_io::{Clock, SystemClock};
-use seawall_replication::{BootstrapError, Follower, Replication, UpstreamSettings, bootstrap, needs_copy};
+use seawall_replication::{
+    BootstrapError, Follower, ReceiverStatus, Replication, UpstreamSettings, bootstrap, needs_copy,
+};
 use seawall_server::{Progress, UpstreamDial};
 use seawall_settings::Settings;
 use seawall_sql::session::SqlDatabase;
@@ -165,24 +167,57 @@ fn make_from_archive(
 fn complete(database: &Database, upstream: &Upstream, progress: &Progress) -> Result<(), Failure> {
     let Some(end) = database.standby().and_then(|standby| standby.copied_until()) else { return Ok(()) };
     let began = SystemClock.monotonic();
-    let follower = start(&Replication::new(database.clone()), upstream)?;
-    let mut redo_point = None;
+    let replication = Replication::new(database.clone());
+    let follower = start(&replication, upstream)?;
+    let (mut redo_point, mut obstacle) = (None, Obstacle::default());
     while let Some(standby) = database.standby().filter(|standby| standby.copied_until().is_some()) {
         let replayed = standby.applied();
-        progress.tell(RecoveryProgress {
-            redo_point: *redo_point.get_or_insert(replayed),
-            replayed,
-            end_at_most: end,
-            elapsed: SystemClock.monotonic().saturating_sub(began),
-            left_at_most: Duration::ZERO,
-        });
+        let redo_point = *redo_point.get_or_insert(replayed);
+        if !replication.receiver().is_some_and(|receiver| obstacle.is_there(&receiver, progress)) {
+            progress.tell(RecoveryProgress {
+                redo_point,
+                replayed,
+                end_at_most: end,
+                elapsed: SystemClock.monotonic().saturating_sub(began),
+                left_at_most: Duration::ZERO,
+            });
+        }
         match standby.wait_applied(end, SECOND) {
             Ok(()) | Err(seawall_engine::Error::NotApplied { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
     follower.end();
+    progress.goes_on();
     Ok(())
+}
+
+/// What keeps a copy from the log that it needs.
+#[derive(Default)]
+struct Obstacle {
+    /// Attempts that have failed, as far as `Progress` was told.
+    told: u64,
+    is_there: bool,
+}
+
+impl Obstacle {
+    /// Tells what is new; whether no log comes.
+    fn is_there(&mut self, receiver: &ReceiverStatus, progress: &Progress) -> bool {
+        if matches!(receiver.state, "streaming" | "archive") {
+            self.told = receiver.failures;
+            if std::mem::take(&mut self.is_there) {
+                progress.goes_on();
+            }
+            return false;
+        }
+        let why = receiver.last_error.as_deref().unwrap_or_default();
+        for _failure in self.told..receiver.failures {
+            progress.held_up(&format!("the copy of the primary needs log that does not come: {why}"));
+            self.is_there = true;
+        }
+        self.told = receiver.failures;
+        self.is_there
+    }
 }
 
 /// Receives from the upstream; what comes is applied by the database itself.

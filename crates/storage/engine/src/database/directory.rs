@@ -19,7 +19,7 @@ use crate::inspect::log_records::{self, LogRecordInfo};
 use crate::inspect::statistics::published::{self, PublishedStatistics};
 use crate::options::{OpenMode, Options};
 use crate::recovery::archive_mode;
-use crate::recovery::rejoin::{self, Rejoined};
+use crate::recovery::rejoin::{self, Rejoined, ServerToFollow};
 use crate::recovery::restore;
 use crate::recovery::rewind;
 use crate::recovery::statistics::RecoveryProgress;
@@ -144,13 +144,20 @@ impl DatabaseDirectory {
     /// timeline left it, and puts what is cut off aside, in the directory `aside`. Where the log here is a part of that one's, nothing is
     /// done. The caller has made sure that it is the same database. Afterwards, [`DatabaseDirectory::follow`].
     ///
+    /// A database that was not a standby, and one whose log is cut, may archive from then on if the server to follow may
+    /// ([`ServerToFollow`]): with the log of another server it must not get into a repository that this one does not write to.
+    ///
     /// If it fails, or the power goes, the database has all of its log, and this may be called again; or it is cut.
     ///
     /// # Errors
     /// `PagesBeyondFork` if pages hold what would be cut off: [`Rewind`](crate::Rewind) takes it out of them. `Rewinding` if that was begun.
     /// `NotItsLog`: the database has to be made anew. `InUse`, and those of `open`.
-    pub fn rejoin(&self, options: &Options, upstream: &TimelineHistory) -> Result<Rejoined, Error> {
-        rejoin::rejoin(&self.environment, options, upstream)
+    pub fn rejoin<'a>(
+        &self,
+        options: &Options,
+        upstream: impl Into<ServerToFollow<'a>>,
+    ) -> Result<Rejoined, Error> {
+        rejoin::rejoin(&self.environment, options, upstream.into())
     }
 
     /// The database's id, and the history of the timeline that it is on; of one that is being rewound, as far as its rows have it.

@@ -4,7 +4,8 @@
 //! A program opens what was restored with the options that it always has, archives included. If that were enough, the copy of a trial
 //! would put its own timeline into the repository of the database that it was restored from. So a restore leaves this file, and a
 //! database with it is not opened with archives, and no backup of it begins, until `DatabaseDirectory::allow_archiving` has removed the file.
-//! A standby that is made of the database, or rewound to it, has the file as the database has it.
+//! A standby that is made of the database has the file as the database has it, and so has a server that comes back to follow it, whether its
+//! log is cut, its rows are rewound, or nothing is to be done.
 //!
 //! ```text
 //! This database was restored. Until `seawall archive-mode DIRECTORY on`, it does not archive, and no backup of it is taken.

@@ -13,7 +13,8 @@
 //! 2. What lies behind is copied to `aside`, with a list of its records, durably.
 //! 3. The history of the timeline to follow, its first segment and the mark of a received log; pending files are zeroed, holds are
 //!    moved back (`wal::received_log`).
-//! 4. The superblock names that timeline, in both copies. The parent counts up to the fork from here on.
+//! 4. The superblock names that timeline, in both copies. The parent counts up to the fork from here on. Whether the database may archive
+//!    is what it is of the server to follow: it is kept from it before, and allowed to after.
 //!
 //! Two servers may have begun timelines of one number. Then the history and the segments of step 3 would take the place of what this
 //! server is on until step 4. So it goes back to the common timeline by a cut of its own, and from there to the other one by a second cut.
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use seawall_io::{Disk, LockMode};
 use seawall_tree::{Superblock, Tree, TreeAccess};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
-use seawall_wal::{LogEnd, LogReader, Parting, PendingUse, ReceivedLog, TimelineHistory};
+use seawall_wal::{LogEnd, LogReader, Parting, PendingUse, ReceivedLog, ReceivedMark, TimelineHistory};
 
 use crate::checkpoint::page_protection::LogSource;
 use crate::directory::LOCK_PATH;
@@ -37,10 +38,27 @@ use crate::error::Error;
 use crate::inspect::log_records::open_reader;
 use crate::log::setup::{LogSetup, tree_options};
 use crate::options::Options;
+use crate::recovery::archive_mode::ArchiveMode;
 use crate::recovery::put_aside::Aside;
 use crate::recovery::rewind;
 use crate::recovery::timeline::history_of;
+use crate::sabotage::{Defect, sabotaged};
 use crate::standby::copied;
+
+/// The server that a database is to follow, as far as it has said what it is.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerToFollow<'a> {
+    /// The history of the timeline that it is on.
+    pub history: &'a TimelineHistory,
+    /// Whether it may archive; `None`: it has not said so, and the mode here stays.
+    pub archive_mode: Option<ArchiveMode>,
+}
+
+impl<'a> From<&'a TimelineHistory> for ServerToFollow<'a> {
+    fn from(history: &'a TimelineHistory) -> ServerToFollow<'a> {
+        ServerToFollow { history, archive_mode: None }
+    }
+}
 
 /// What became of a database that is to follow another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +86,11 @@ pub struct CutLog {
     pub aside: String,
 }
 
-/// Makes a database ready to follow a server with this history.
+/// Makes a database ready to follow this server.
 pub(crate) fn rejoin(
     environment: &Environment,
     options: &Options,
-    upstream: &TimelineHistory,
+    upstream: ServerToFollow<'_>,
 ) -> Result<Rejoined, Error> {
     let disk = &environment.disk;
     // Looked at before the lock, which would make a file in a directory of something else.
@@ -86,14 +104,34 @@ pub(crate) fn rejoin(
     }
     let (_, superblock, _) = open_superblock(&**disk)?;
     let own = history_of(disk, &superblock)?;
-    let Some(parting) = own.parting(upstream) else { return Ok(Rejoined::AsItWas) };
+    let is_followed = ReceivedMark::open(&**disk, superblock.database, own.timeline(own.timeline));
+    let is_followed = is_followed.map_err(|error| Error::log(&error))?.is_some();
+    let rejoined = cut(environment, options, upstream, &own)?;
+    // Whether there is something to cut is chance, for one that comes back: it depends on when it ended.
+    if rejoined == Rejoined::AsItWas
+        && !is_followed
+        && let Some(mode) = upstream.archive_mode
+    {
+        mode.apply(&**disk)?;
+    }
+    Ok(rejoined)
+}
+
+/// Cuts the log of a database with the history `own`, if need be.
+fn cut(
+    environment: &Environment,
+    options: &Options,
+    upstream: ServerToFollow<'_>,
+    own: &TimelineHistory,
+) -> Result<Rejoined, Error> {
+    let Some(parting) = own.parting(upstream.history) else { return Ok(Rejoined::AsItWas) };
     let pages_until = parting.at;
     let has_same_number = parting.next.as_ref().is_some_and(|next| own.has_number(next.timeline));
     let back = own.parting(&own.up_to(parting.timeline)).filter(|_| has_same_number);
     let Some(back) = back else { return Cut { environment, options, upstream, parting, pages_until }.make() };
     let first = Cut { environment, options, upstream, parting: back, pages_until }.make()?;
     let common = own.up_to(parting.timeline);
-    let Some(parting) = common.parting(upstream) else { return Ok(first) };
+    let Some(parting) = common.parting(upstream.history) else { return Ok(first) };
     match (Cut { environment, options, upstream, parting, pages_until }.make()?, first) {
         (Rejoined::Cut(second), Rejoined::Cut(first)) => {
             Ok(Rejoined::Cut(CutLog { left: first.left, end: first.end, ..second }))
@@ -107,7 +145,7 @@ pub(crate) fn rejoin(
 struct Cut<'a> {
     environment: &'a Environment,
     options: &'a Options,
-    upstream: &'a TimelineHistory,
+    upstream: ServerToFollow<'a>,
     parting: Parting,
     /// Pages must hold nothing from here on.
     pages_until: Lsn,
@@ -130,7 +168,7 @@ impl Cut<'_> {
         let pages = superblock.redo_point.max(superblock.log_end);
         match copied::read(&**disk)? {
             // Where the log leads to it, its pages are as any others.
-            Some(copied) if copied.is_reached_by(upstream, disk)? => {}
+            Some(copied) if copied.is_reached_by(upstream.history, disk)? => {}
             // Its rows are of another timeline, wherever that has parted from the one to follow.
             Some(copied) => {
                 let (timeline, fork) = (parting.timeline, *pages_until);
@@ -138,7 +176,7 @@ impl Cut<'_> {
             }
             None => {}
         }
-        if pages > *pages_until {
+        if pages > *pages_until && !sabotaged(Defect::CutDespitePages) {
             // A timeline that goes on there, and that this server has not come to the end of, is followed as it is.
             return Err(Error::PagesBeyondFork { timeline: parting.timeline, fork: *pages_until, pages });
         }
@@ -159,8 +197,15 @@ impl Cut<'_> {
             None => ReceivedLog::open(disk, &log_options, tail.fork),
         };
         log.and_then(|log| log.close()).map_err(|error| Error::log(&error))?;
+        // A crash in between leaves a database that does not archive, and says so when it is to: never one that archives and should not.
+        if upstream.archive_mode == Some(ArchiveMode::Off) {
+            ArchiveMode::Off.apply(&*environment.disk)?;
+        }
         for _copy in 0..2 {
             opened.tree.store_superblock(&next).map_err(|error| Error::tree(&error))?;
+        }
+        if let Some(mode) = upstream.archive_mode {
+            mode.apply(&*environment.disk)?;
         }
         opened.tree.close();
         let (left, end, records) = (superblock.timeline, tail.end, aside.records);

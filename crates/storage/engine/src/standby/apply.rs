@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::in_doubt::PreparedTransaction;
 use crate::inspect::log_records::open_reader;
 use crate::row_key;
+use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::View;
 use crate::standby::control::time_left;
 use crate::standby::many_rows::ManyRows;
@@ -126,6 +127,9 @@ impl Engine {
         // What a copy needs to be whole is not of a moment that anybody may see.
         let is_delayed = pace == Pace::Delayed && self.apply_control.copied_until().is_none();
         let delay = if is_delayed { self.apply_control.delay() } else { Duration::ZERO };
+        if sabotaged(Defect::StandbyShowsUnapplied) && received.flushed() > start {
+            self.queue.follow(received.flushed());
+        }
         let (position, ended) = self.apply_records(reader, start, delay, &mut step);
         let rows = step.applied.rows;
         self.queue.count_rows(rows);
@@ -267,7 +271,10 @@ impl Step<'_> {
             Record::Commit(_) | Record::Prepare(_) | Record::CommitPrepared(_) | Record::RollbackPrepared(_)
         ));
         match record {
-            Record::Commit(commit) => self.put_all(span.end, commit.changes(), &place),
+            Record::Commit(commit) => {
+                let stamp = if sabotaged(Defect::StandbyStampsEarly) { span.start } else { span.end };
+                self.put_all(stamp, commit.changes(), &place)
+            }
             Record::Prepare(_) => self.prepare(span.end, found.body),
             Record::CommitPrepared(decision) => self.decide(span.end, &decision, Outcome::Commit, &place),
             Record::RollbackPrepared(decision) => self.decide(span.end, &decision, Outcome::Rollback, &place),
@@ -403,6 +410,8 @@ impl Step<'_> {
         if outcome == Outcome::Commit {
             let body = engine.read_prepared(&prepared, decision.prepared)?;
             let prepare = Prepare::decode(&body).map_err(|error| place(&error))?;
+            let is_early = sabotaged(Defect::DecidedAtPrepare);
+            let stamp = if is_early { decision.prepared } else { stamp };
             self.put_all(stamp, prepare.changes(), place)?;
         }
         self.put_all(stamp, decision.changes(), place)?;

@@ -21,6 +21,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::log::setup::LogSetup;
 use crate::recovery::timeline::{self, Left, NewTimeline};
+use crate::sabotage::{Defect, sabotaged};
 use crate::standby::apply::not_a_standby;
 use crate::standby::phases::{Laps, Promotion, PromotionPhases};
 
@@ -37,7 +38,9 @@ impl Engine {
         timeline::number_of(&self.environment.disk, &self.redo.superblock(), new)?;
         let end = received.end()?;
         phases.receive = laps.lap();
-        self.apply_the_rest()?;
+        if !sabotaged(Defect::PromotionSkipsUnapplied) {
+            self.apply_the_rest()?;
+        }
         phases.apply = laps.lap();
         self.begin_writing(end, new, &mut laps, &mut phases)?;
         self.apply_control.applied.wake_all();

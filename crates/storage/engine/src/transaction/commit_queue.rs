@@ -188,7 +188,10 @@ impl CommitQueue {
                 LOGGED => sabotaged(Defect::VisibleBeforeApplied),
                 APPLIED_ASYNC => stamp <= mirrored,
                 APPLIED_SYNC => stamp <= flushed || sabotaged(Defect::VisibleBeforeFlushed),
-                waits_for => stamp <= flushed && stamp <= self.replicated(waits_for),
+                waits_for => {
+                    let is_replicated = stamp <= self.replicated(waits_for);
+                    stamp <= flushed && (is_replicated || sabotaged(Defect::VisibleBeforeQuorum))
+                }
             };
             if !ready {
                 break;

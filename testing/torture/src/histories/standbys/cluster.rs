@@ -107,12 +107,12 @@ impl Cluster {
     fn free_from_past(&mut self, place: usize, report: &mut Report) -> Result<(), String> {
         let begun = SystemClock.monotonic();
         while self.standbys[place].is_disconnected() {
+            if SystemClock.monotonic() > begun + PATIENCE {
+                let standby = &self.standbys[place];
+                let receiver = standby.sql.replication.receiver();
+                return Err(format!("{} does not connect again: {receiver:?}", standby.name()));
+            }
             let Some(told) = self.standbys[place].is_left_behind() else {
-                if SystemClock.monotonic() > begun + PATIENCE {
-                    let standby = &self.standbys[place];
-                    let receiver = standby.sql.replication.receiver();
-                    return Err(format!("{} does not connect again: {receiver:?}", standby.name()));
-                }
                 std::thread::park_timeout(REST);
                 continue;
             };

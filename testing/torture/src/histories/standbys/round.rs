@@ -205,10 +205,14 @@ fn live(
             match life_plan.then {
                 Then::Promote => {
                     report.count("promotions", 1);
-                    cluster.promote(plan.waits)
+                    cluster.promote(plan.waits)?;
                 }
-                Then::Restart => cluster.restart_primary(),
+                Then::Restart => cluster.restart_primary()?,
             }
+            for place in 0..cluster.standbys.len() {
+                end(Happening::Pause(place), cluster);
+            }
+            Ok(())
         });
         life.is_over.store(true, Ordering::SeqCst);
         let read = readers.into_iter().try_for_each(|readers| readers.end(false));
@@ -305,7 +309,8 @@ impl Happenings {
                 None => {}
             }
         }
-        if let Some((happening, _)) = self.now.take() {
+        // A promotion applies what a standby has received, though it is paused.
+        if let Some((happening @ Happening::Cut(_), _)) = self.now.take() {
             end(happening, cluster);
         }
         Ok(())
