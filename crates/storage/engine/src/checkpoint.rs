@@ -85,7 +85,6 @@ impl Engine {
         }
         let delayed_before = self.pacing.delayed();
         let result = self.checkpoint_locked(&mut state, priority, trigger);
-        let result = if self.is_manual() { self.merge_slices_due(&mut state, result) } else { result };
         if self.pacing.checkpoint_ended(delayed_before, || self.fill()) {
             self.background.want_checkpoint();
         }
@@ -103,20 +102,27 @@ impl Engine {
                 self.counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
             }
         }
+        if self.is_manual() && result.is_ok() {
+            self.merge_slices_due(&mut state);
+        }
         self.lifecycle.look_for_move(&*self.environment.disk);
         self.pacing.room.has_changed();
         result
     }
 
-    /// Where no thread does it, the caller merges the windows that are due after its checkpoint.
-    fn merge_slices_due(
-        &self,
-        state: &mut CheckpointState,
-        result: Result<CheckpointStatistics, Error>,
-    ) -> Result<CheckpointStatistics, Error> {
-        let statistics = result?;
-        while self.merge_slice(state, Aim::Share)? == Slice::Window {}
-        Ok(statistics)
+    /// Where no thread does it, the caller merges the windows that are due after its checkpoint. That checkpoint is complete, whatever comes
+    /// of the windows: the next one tries those again that fail.
+    fn merge_slices_due(&self, state: &mut CheckpointState) {
+        loop {
+            match self.merge_slice(state, Aim::Share) {
+                Ok(Slice::Window) => {}
+                Ok(Slice::Nothing) => return,
+                Err(error) => {
+                    tracing::error!(%error, "merging runs failed; the next checkpoint tries it again");
+                    return;
+                }
+            }
+        }
     }
 
     fn checkpoint_locked(

@@ -212,7 +212,7 @@ impl Engine {
 mod tests {
     use std::collections::BTreeMap;
 
-    use seawall_simulation::{SeededRandom, SimulatedDisk, seeds};
+    use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
 
     use super::*;
     use crate::database::Database;
@@ -228,7 +228,11 @@ mod tests {
 
     impl Loaded {
         fn new(seed: u64, run_percent: u32) -> Loaded {
-            let database = open_with(&SimulatedDisk::new(seed), run_percent).unwrap();
+            Loaded::on(&SimulatedDisk::new(seed), run_percent)
+        }
+
+        fn on(disk: &SimulatedDisk, run_percent: u32) -> Loaded {
+            let database = open_with(disk, run_percent).unwrap();
             let mut load = database.tables().bulk_load("t").unwrap();
             let mut rows = BTreeMap::new();
             for number in 0..ROWS {
@@ -331,6 +335,45 @@ mod tests {
             loaded.expect_rows(&format!("round {round}"));
         }
         assert!(most > 5, "no more than {most} leaves in runs");
+    }
+
+    #[test]
+    fn a_window_without_room_is_no_failure_of_the_checkpoint_before_it() {
+        let mut random = SeededRandom::new(3);
+        let base = SimulatedDisk::new(3);
+        let mut loaded = Loaded::on(&base, 100);
+        for _ in 0..3 {
+            loaded.change(&mut random, 260);
+            loaded.database.checkpoint().unwrap();
+        }
+        loaded.database.put(&loaded.table, "last", "change").unwrap();
+        loaded.rows.insert(b"last".to_vec(), b"change".to_vec());
+        base.crash();
+        let Loaded { database, table, rows } = loaded;
+        drop((table, database));
+        let base = base.after_power_loss(PowerLoss::LoseAll);
+        let mut without_room = 0;
+        for room in (0..).step_by(8 << 10) {
+            let disk = base.copy();
+            let database = open_with(&disk, 10).unwrap();
+            disk.set_capacity(Some(disk.allocated_bytes() + room));
+            let result = database.checkpoint();
+            disk.set_capacity(None);
+            let is_due = {
+                let engine = database.engine();
+                let mut state = engine.checkpoint_turn.take();
+                engine.merge_slice(&mut state, Aim::Share).unwrap() == Slice::Window
+            };
+            without_room += u32::from(result.is_ok() && is_due);
+            let table = database.table("t").unwrap();
+            let loaded = Loaded { database, table, rows: rows.clone() };
+            loaded.database.checkpoint().unwrap();
+            loaded.expect_rows(&format!("{room} bytes of room"));
+            if result.is_ok() && !is_due {
+                break;
+            }
+        }
+        assert!(without_room > 0, "no window was short of room");
     }
 
     #[test]
