@@ -228,7 +228,7 @@ impl Engine {
                 engine.background.want_checkpoint();
             }
         }
-        engine.begin_reading_filters()?;
+        engine.begin_reading_filters().inspect_err(|_| engine.stop_background())?;
         let mut recovery = engine.counters.recovery.lock();
         recovery.phases.services = lap.next();
         recovery.phases.total = clock.monotonic().saturating_sub(begun);

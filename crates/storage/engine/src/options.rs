@@ -178,7 +178,7 @@ pub struct MemoryOptions {
     /// that it is full again when the checkpoint ends; a disk that becomes slower all of a sudden may cost half as much
     /// again. At least 64 KiB. Default 256 MiB.
     pub memtable_bytes: u64,
-    /// Memory for cached pages. Default 256 MiB.
+    /// Memory for cached pages, and for filters of sorted runs, which take a quarter of it at most. Default 256 MiB.
     pub cache_bytes: u64,
     /// Memory for what only old snapshots need: row versions from before the last checkpoint. When it takes more, the
     /// oldest snapshot is cancelled; its reads answer with `SnapshotCancelled`. Default 256 MiB.
@@ -286,7 +286,8 @@ pub struct RunOptions {
     /// one stays, and there may be more. Default 24.
     pub run_count: u32,
     /// Bits of memory and disk for each row in runs, which spare most lookups of rows that a run does not have: up to 64. 0: none, so
-    /// each lookup reads each run. Default 10.
+    /// each lookup reads each run. The memory is that of [`MemoryOptions::cache_bytes`], at most a quarter of it: beyond that, lookups
+    /// read the runs with the largest filters. Default 10.
     pub filter_bits: u16,
 }
 

@@ -23,6 +23,7 @@
 pub(crate) mod check;
 pub(crate) mod debt;
 pub(crate) mod filter;
+pub(crate) mod filter_memory;
 pub(crate) mod filters_read;
 pub(crate) mod list;
 pub(crate) mod route;

@@ -181,6 +181,27 @@ fn without_the_option_no_run_is_written_and_the_superblock_stays_what_it_was() {
 }
 
 #[test]
+fn filters_take_a_quarter_of_the_cache_at_most_and_runs_are_read_without_them_beyond() {
+    let options = options().with(|options| {
+        options.memory.cache_bytes = 64 << 10;
+        options.checkpoint.runs.run_count = 64;
+        options.checkpoint.runs.filter_bits = 64;
+    });
+    let mut model = Model::loaded(11, options.clone());
+    for round in 2..22 {
+        model.change_sparsely(round);
+        assert!(model.checkpoint().run_rows > 0);
+        assert!(model.runs().filter_bytes <= 16 << 10, "{:?}", model.runs());
+    }
+    assert!(model.runs().unfiltered > 0 && model.runs().filter_bytes > 8 << 10, "{:?}", model.runs());
+    model.check("with some filters");
+    let model = model.lose_power(options);
+    assert!(model.runs().filter_bytes <= 16 << 10, "{:?}", model.runs());
+    assert!(model.runs().unfiltered > 0 && model.runs().filter_bytes > 8 << 10, "{:?}", model.runs());
+    model.check("after a power loss");
+}
+
+#[test]
 fn r1_a_younger_run_hides_an_older_one() {
     let mut model = Model::loaded(2, options());
     for round in 2..7 {

@@ -42,7 +42,7 @@ impl Wrong {
 pub(crate) fn check_run(run: &Run, tree: &Tree, tell: &mut dyn FnMut(String)) -> CheckedRun {
     let mut checked = CheckedRun::default();
     // First: rows that are cut out afterwards take segments with them, and no row comes.
-    let filter = match Filter::read(tree, run.number.filter_table(), &|| true) {
+    let filter = match Filter::read(tree, run.number.filter_table(), &|_| true) {
         Ok(filter) if run.descriptor.filter_bits > 0 => filter,
         Ok(_) => None,
         Err(error @ Error::Catalog { .. }) => {

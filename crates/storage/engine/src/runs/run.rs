@@ -255,6 +255,12 @@ impl Run {
         Run { number: *number, descriptor: descriptor.clone(), filter }
     }
 
+    /// The run, to be read without a filter.
+    pub(crate) fn without_filter(&self) -> Run {
+        let Run { number, descriptor, filter: _ } = self;
+        Run { number: *number, descriptor: descriptor.clone(), filter: OnceLock::from(None) }
+    }
+
     /// Sets the filter, or that there is none to use. The first one counts.
     pub(crate) fn set_filter(&self, filter: Option<Filter>) {
         // Two that read it have read the same.

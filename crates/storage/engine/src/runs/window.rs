@@ -130,6 +130,7 @@ impl Engine {
             };
             view.runs = left.map(without).collect();
         });
+        self.share_cache_with_filters();
     }
 
     /// The next window at or after `from` where runs that may be merged have rows: about `checkpoint.chunk_bytes` of leaves, of the main

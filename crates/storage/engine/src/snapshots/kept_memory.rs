@@ -26,6 +26,7 @@ use seawall_types::Lsn;
 use crate::checkpoint::merge_source::KeepReplaced;
 use crate::engine::Engine;
 use crate::row_key;
+use crate::runs::filter_memory::within_memory;
 use crate::runs::run::Run;
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::{Frozen, View};
@@ -118,13 +119,13 @@ impl Engine {
             }
             // In one step: a memtable that no snapshot needs is never counted as kept.
             all.retain(|frozen| is_needed_at(frozen, horizon));
-            let older = view.runs.iter();
-            view.runs = if sabotaged(Defect::RunsReadOldestFirst) {
-                older.chain(&run).cloned().collect()
-            } else {
-                run.iter().chain(older).cloned().collect()
-            };
+            let Some(run) = run else { return };
+            let mut runs = view.runs.to_vec();
+            let place = if sabotaged(Defect::RunsReadOldestFirst) { runs.len() } else { 0 };
+            runs.insert(place, run);
+            view.runs = within_memory(runs, self.filter_bytes_max()).into();
         });
+        self.share_cache_with_filters();
         self.pack_kept_memtables();
         self.limit_kept_memory();
     }
