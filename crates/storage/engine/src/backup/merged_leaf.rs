@@ -16,6 +16,7 @@ use seawall_tree::page::LeafValue;
 use seawall_tree::{Direction, LeafPosition};
 use seawall_types::Lsn;
 
+use super::row_sum::RowSum;
 use crate::catalog::first_local_key;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -81,6 +82,8 @@ pub(super) struct MergedLeaf {
     upper: Option<Vec<u8>>,
     /// Its rows: index of the source, and of the row in the leaf. Those that are deleted are left out.
     rows: Vec<(usize, usize)>,
+    /// Whether they are those that the main part has, all of them.
+    is_main_alone: bool,
 }
 
 impl MergedLeaf {
@@ -117,7 +120,7 @@ impl MergedLeaf {
             let to = upper.as_deref().unwrap_or(&first_local_key()[..]).to_vec();
             sources.iter_mut().for_each(|source| source.limit(from, &to));
             rows.clear();
-            let mut merged = MergedLeaf { version, sources, upper, rows };
+            let mut merged = MergedLeaf { version, sources, upper, rows, is_main_alone: false };
             merged.merge(engine)?;
             return Ok(merged);
         }
@@ -134,6 +137,7 @@ impl MergedLeaf {
         }
         if runs.iter().all(|run| run.rows.is_empty()) {
             self.rows.extend(self.sources[main].rows.clone().map(|row| (main, row)));
+            self.is_main_alone = true;
             return Ok(());
         }
         let mut next: Vec<usize> = self.sources.iter().map(|source| source.rows.start).collect();
@@ -202,6 +206,20 @@ impl MergedLeaf {
         let mut key = Vec::new();
         self.put_key(index, &mut key);
         key
+    }
+
+    /// Adds rows to a sum over them.
+    pub(super) fn add_to(&self, sum: &mut RowSum, rows: Range<usize>) {
+        let main = &self.sources[self.sources.len() - 1];
+        if self.is_main_alone {
+            let first = main.rows.start;
+            return sum.add_rows(&main.position.leaf(), first + rows.start..first + rows.end);
+        }
+        let mut key = Vec::new();
+        for index in rows {
+            self.put_key(index, &mut key);
+            sum.add(&key, self.value(index));
+        }
     }
 
     pub(super) fn value(&self, index: usize) -> LeafValue<'_> {

@@ -41,7 +41,8 @@ enum LeafEnd {
 pub(super) struct KeptRange {
     first: Vec<u8>,
     last: Vec<u8>,
-    /// Of the rows: where one storage ends and another one begins, one between may have gone without a trace here, as its rows were in runs.
+    /// Of the rows, where runs were ever begun: where one storage ends and another one begins, one between may have gone without a trace
+    /// here, as its rows were in runs.
     storage: Option<TableId>,
     /// Which of the parents it was compared with.
     parent: usize,
@@ -121,11 +122,12 @@ impl Walk<'_> {
         Ok(LeafEnd::Done)
     }
 
-    /// Keeps all rows of a leaf, in a range for each storage.
+    /// Keeps all rows of a leaf, where runs were ever begun in a range for each storage.
     fn keep(&mut self, leaf: &MergedLeaf, parent: usize) {
         let since = self.parents[parent].base.redo_point;
         let below = leaf.main().parent().filter(|above| above.lsn <= since).map(|above| above.id);
-        let storage_of = |index| row_key::table_of(&leaf.key(index));
+        let has_had_runs = self.engine.redo.superblock().next_run > 0;
+        let storage_of = |index| row_key::table_of(&leaf.key(index)).filter(|_| has_had_runs);
         let last_storage = storage_of(leaf.len() - 1);
         let mut start = 0;
         while start < leaf.len() {
@@ -150,11 +152,7 @@ impl Walk<'_> {
                 }
             }
             if let Some(sum) = self.kept.as_mut().and_then(|kept| kept.sum.as_mut()) {
-                let mut key = Vec::new();
-                for index in start..end {
-                    leaf.put_key(index, &mut key);
-                    sum.add(&key, leaf.value(index));
-                }
+                leaf.add_to(sum, start..end);
             }
             start = end;
         }

@@ -91,6 +91,8 @@ impl HeldLeaf {
             Bound::Unbounded => self.all_rows(),
         };
         match (direction, batch_end) {
+            // All rows of the leaf lie before its own fence.
+            (_, Some(fence)) if self.far_fence(direction) == Some(fence) => {}
             (Direction::Forward, Some(fence)) => end = end.min(self.rows_below(fence)),
             (Direction::Reverse, Some(fence)) => start = start.max(self.rows_below(fence)),
             (_, None) => {}
