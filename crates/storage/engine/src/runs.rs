@@ -22,6 +22,7 @@
 
 pub(crate) mod check;
 pub(crate) mod debt;
+pub(crate) mod fences;
 pub(crate) mod filter;
 pub(crate) mod filter_memory;
 pub(crate) mod filters_read;
@@ -35,4 +36,5 @@ pub(crate) mod testing;
 mod tests;
 pub(crate) mod unlisted;
 pub(crate) mod window;
+pub(crate) mod window_table;
 pub(crate) mod write;

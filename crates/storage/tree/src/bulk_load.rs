@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use seawall_types::{Lsn, PageId};
 
-use crate::chunk::{ChunkBuilder, ChunkPlan, FreshImage, encode_value};
+use crate::chunk::{ChunkBuilder, FreshImage, encode_value};
 use crate::error::TreeError;
-use crate::merge::{Change, ChildList, OldValues};
+use crate::merge::{Change, ChildList};
 use crate::page::{
     Child, LeafBuilder, LeafValue, OverflowReference, PAGE_HEADER_BYTES, Page, PageFormat, Row, RowKey,
     shortest_separator,
@@ -26,7 +26,6 @@ use crate::page::{
 use crate::page_file::PageImage;
 use crate::run_keys::is_run_key;
 use crate::space_map::PageRun;
-use crate::swap::Part;
 use crate::tree::Tree;
 
 /// Pages are taken in runs of at most so many bytes, and written when about so many wait.
@@ -189,20 +188,9 @@ impl BulkLoader {
         self.leaves.memory_bytes()
     }
 
-    /// Ends the load: plans the chunk that links its leaves. What it wrote becomes durable when that is applied. `stamp` goes into
-    /// the pages around the leaves, which may have changed since the load began: no change in them is newer.
-    ///
-    /// # Errors
-    /// `Io`, or a damaged page. The load is then given up.
-    pub fn graft(self, stamp: Lsn) -> Result<ChunkPlan, TreeError> {
-        let tree = Arc::clone(&self.tree);
-        // A load of nothing replaces nothing.
-        let parts = if self.row_count == 0 {
-            Vec::new()
-        } else {
-            vec![Part::Graft { load: Box::new(self), values: OldValues::Free }]
-        };
-        tree.swap(parts, &[], stamp)
+    /// The tree that it builds leaves for.
+    pub(crate) fn tree(&self) -> &Arc<Tree> {
+        &self.tree
     }
 
     /// Whether it builds leaves for this tree.

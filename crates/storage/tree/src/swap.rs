@@ -12,6 +12,7 @@
 //! Start at [`Tree::swap`]; [`Tree::cut`] and [`BulkLoader::graft`] are calls of it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use seawall_types::Lsn;
 
@@ -105,6 +106,24 @@ impl Tree {
             }
             Part::Cut { .. } | Part::Put { .. } | Part::Delete { .. } => Ok(()),
         }
+    }
+}
+
+impl BulkLoader {
+    /// Ends the load: plans the chunk that links its leaves. What it wrote becomes durable when that is applied. `stamp` goes into
+    /// the pages around the leaves, which may have changed since the load began: no change in them is newer.
+    ///
+    /// # Errors
+    /// `Io`, or a damaged page. The load is then given up.
+    pub fn graft(self, stamp: Lsn) -> Result<ChunkPlan, TreeError> {
+        let tree = Arc::clone(self.tree());
+        // A load of nothing replaces nothing.
+        let parts = if self.row_count() == 0 {
+            Vec::new()
+        } else {
+            vec![Part::Graft { load: Box::new(self), values: OldValues::Free }]
+        };
+        tree.swap(parts, &[], stamp)
     }
 }
 

@@ -7,8 +7,8 @@ use seawall_sync::{Mutex, MutexGuard};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::ListedStorage;
-use crate::runs::debt::WindowTable;
 use crate::runs::run::RunNumber;
+use crate::runs::window_table::WindowTable;
 
 /// What checkpoints remember from one to the next.
 #[derive(Debug)]

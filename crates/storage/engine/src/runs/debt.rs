@@ -5,45 +5,19 @@
 //!   windows by key   [ 2000 leaves | 40 of runs ][ 1900 | 700 ][ 2010 | 90 ] ...
 //!                                                     ^ next
 //! ```
-//! The table of windows is read from interior pages alone before the first merge, and kept up to date: a run adds its leaves once no snapshot is
-//! older than it, and a window that was merged is looked at again. Nothing of it is on disk.
+//! The table of windows (`window_table`) is read before the first merge, and kept up to date: a run adds its leaves once no snapshot is older
+//! than it.
 
 use std::sync::Arc;
 
-use seawall_tree::{Tree, TreeError};
+use seawall_tree::TreeError;
 
-use crate::catalog::first_local_key;
-use crate::checkpoint::merge_source::first_user_key;
 use crate::checkpoint::statistics::Totals;
 use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::row_key;
-use crate::runs::run::{Run, RunNumber};
-use crate::runs::window::{Fences, MergedFences};
-
-/// The prefix of the keys of a run.
-type Prefix = [u8; row_key::TABLE_BYTES];
-
-/// A range of keys, up to where the next window begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Window {
-    lower: Vec<u8>,
-    /// Leaves of the main part, at least one.
-    tree_leaves: u64,
-    /// Leaves of runs that begin there.
-    run_leaves: u64,
-}
-
-/// See the module.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WindowTable {
-    /// Ascending. The first one begins with the first key of users.
-    windows: Vec<Window>,
-    window_leaves: u64,
-    /// The runs whose leaves are counted.
-    runs: Vec<RunNumber>,
-}
+use crate::runs::run::Run;
+use crate::runs::window_table::WindowTable;
 
 /// What was done in a turn to change the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,97 +32,6 @@ pub(crate) enum Slice {
 pub(crate) enum Aim {
     Share,
     NoRuns,
-}
-
-impl WindowTable {
-    fn read(tree: &Tree, runs: &[Arc<Run>], window_leaves: u64) -> Result<WindowTable, TreeError> {
-        let (from, to) = (first_user_key(), first_local_key().to_vec());
-        let windows = windows_in(tree, &prefixes_of(runs), window_leaves, from, &to)?;
-        Ok(WindowTable { windows, window_leaves, runs: runs.iter().map(|run| run.number).collect() })
-    }
-
-    /// Counts the leaves of one more run.
-    fn add(&mut self, tree: &Tree, run: &Run) -> Result<(), TreeError> {
-        self.runs.push(run.number);
-        let mut fences = Fences::begin(tree, &run.prefix(), &first_user_key())?;
-        while let Some(fence) = fences.take()? {
-            let above = self.windows.partition_point(|window| window.lower <= fence);
-            self.windows[above.saturating_sub(1)].run_leaves += 1;
-        }
-        Ok(())
-    }
-
-    /// Leaves of the main part and of runs.
-    fn leaves(&self) -> (u64, u64) {
-        let sum = |leaves: fn(&Window) -> u64| self.windows.iter().map(leaves).sum();
-        (sum(|window| window.tree_leaves), sum(|window| window.run_leaves))
-    }
-
-    /// The window with the most leaves of runs for each of its own.
-    fn fullest(&self) -> Option<usize> {
-        let with_runs = (0..self.windows.len()).filter(|index| self.windows[*index].run_leaves > 0);
-        with_runs.max_by(|one, other| {
-            let (one, other) = (&self.windows[*one], &self.windows[*other]);
-            (one.run_leaves * other.tree_leaves).cmp(&(other.run_leaves * one.tree_leaves))
-        })
-    }
-
-    fn upper_of(&self, index: usize) -> Vec<u8> {
-        self.windows.get(index + 1).map_or_else(|| first_local_key().to_vec(), |next| next.lower.clone())
-    }
-
-    /// A window was merged with what all its runs have there, and may have become several. A leaf of a run that begins there has what is left
-    /// of it behind the end.
-    fn merged(&mut self, tree: &Tree, prefixes: &[Prefix], index: usize) -> Result<(), TreeError> {
-        let (lower, upper) = (self.windows[index].lower.clone(), self.upper_of(index));
-        let mut left = 0;
-        for prefix in prefixes {
-            let mut fences = Fences::begin(tree, prefix, &lower)?;
-            while fences.take()?.is_some_and(|fence| fence < upper) {
-                left += 1;
-            }
-        }
-        if let Some(next) = self.windows.get_mut(index + 1) {
-            next.run_leaves += left;
-        }
-        let windows = windows_in(tree, &[], self.window_leaves, lower, &upper)?;
-        self.windows.splice(index..=index, windows);
-        Ok(())
-    }
-}
-
-/// The windows of a range: each of at most `window_leaves` leaves of the main part, or where those are few about twice as many of runs.
-fn windows_in(
-    tree: &Tree,
-    prefixes: &[Prefix],
-    window_leaves: u64,
-    from: Vec<u8>,
-    to: &[u8],
-) -> Result<Vec<Window>, TreeError> {
-    let mut fences = MergedFences::begin(tree, prefixes, &from)?;
-    let mut windows = vec![Window { lower: from, tree_leaves: 1, run_leaves: 0 }];
-    while let Some((source, lower)) = fences.next_fence()? {
-        if lower.as_slice() >= to {
-            break;
-        }
-        let last = windows.last_mut().expect("there is one from the beginning");
-        let (is_full, of_run) = match source {
-            0 => (last.tree_leaves >= window_leaves, 0),
-            _ => (last.run_leaves >= 2 * window_leaves, 1),
-        };
-        if is_full {
-            // Of a leaf of the main part that began before, it has a part.
-            windows.push(Window { lower, tree_leaves: 1, run_leaves: of_run });
-        } else {
-            last.tree_leaves += 1 - of_run;
-            last.run_leaves += of_run;
-        }
-    }
-    Ok(windows)
-}
-
-fn prefixes_of(runs: &[Arc<Run>]) -> Vec<Prefix> {
-    runs.iter().map(|run| run.prefix()).collect()
 }
 
 impl Engine {
@@ -178,9 +61,8 @@ impl Engine {
             }
             return Ok(Slice::Nothing);
         };
-        let range = table.windows[index].lower.clone()..table.upper_of(index);
-        self.merge_window(range, &mut Totals::default())?;
-        table.merged(&self.tree, &prefixes_of(&self.runs_to_merge()), index).map_err(failed)?;
+        self.merge_window(table.range_of(index), &mut Totals::default())?;
+        table.merged(&self.tree, &self.runs_to_merge(), index).map_err(failed)?;
         state.windows = Some(table);
         Ok(Slice::Window)
     }
@@ -191,12 +73,7 @@ impl Engine {
             let window_leaves = self.options.checkpoint.chunk_bytes / self.tree.format().page_bytes() as u64;
             return WindowTable::read(&self.tree, runs, window_leaves.max(1));
         };
-        table.runs.retain(|known| runs.iter().any(|run| run.number == *known));
-        for run in runs {
-            if !table.runs.contains(&run.number) {
-                table.add(&self.tree, run)?;
-            }
-        }
+        table.keep_up(&self.tree, runs)?;
         Ok(table)
     }
 
@@ -211,11 +88,16 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::io::ErrorKind;
 
-    use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
+    use seawall_simulation::{
+        Fault, FaultError, FaultTarget, Operations, PowerLoss, SeededRandom, SimulatedDisk, seeds,
+    };
 
     use super::*;
+    use crate::checkpoint::merge_source::first_user_key;
     use crate::database::Database;
+    use crate::runs::fences::Fences;
     use crate::runs::testing::{checkpoint_into_run, open_with};
 
     const ROWS: u64 = 4_000;
@@ -338,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_without_room_is_no_failure_of_the_checkpoint_before_it() {
+    fn a_window_that_fails_is_no_failure_of_the_checkpoint_before_it() {
         let mut random = SeededRandom::new(3);
         let base = SimulatedDisk::new(3);
         let mut loaded = Loaded::on(&base, 100);
@@ -352,28 +234,31 @@ mod tests {
         let Loaded { database, table, rows } = loaded;
         drop((table, database));
         let base = base.after_power_loss(PowerLoss::LoseAll);
-        let mut without_room = 0;
-        for room in (0..).step_by(8 << 10) {
+        let (mut checkpoints, mut windows) = (0, 0);
+        for skip in (0..).step_by(3) {
             let disk = base.copy();
             let database = open_with(&disk, 10).unwrap();
-            disk.set_capacity(Some(disk.allocated_bytes() + room));
+            let target = FaultTarget::Path { prefix: "pages".to_owned(), operations: Operations::Reads };
+            disk.inject(Fault { target, error: FaultError::Kind(ErrorKind::Other), skip, count: 1 });
             let result = database.checkpoint();
-            disk.set_capacity(None);
+            let has_struck = !disk.take_faults_struck().is_empty();
+            disk.clear_faults();
             let is_due = {
                 let engine = database.engine();
                 let mut state = engine.checkpoint_turn.take();
                 engine.merge_slice(&mut state, Aim::Share).unwrap() == Slice::Window
             };
-            without_room += u32::from(result.is_ok() && is_due);
+            checkpoints += u32::from(result.is_err());
+            windows += u32::from(result.is_ok() && is_due);
             let table = database.table("t").unwrap();
             let loaded = Loaded { database, table, rows: rows.clone() };
             loaded.database.checkpoint().unwrap();
-            loaded.expect_rows(&format!("{room} bytes of room"));
-            if result.is_ok() && !is_due {
+            loaded.expect_rows(&format!("read {skip} fails"));
+            if !has_struck {
                 break;
             }
         }
-        assert!(without_room > 0, "no window was short of room");
+        assert!(checkpoints > 0 && windows > 0, "{checkpoints} checkpoints failed, and {windows} windows");
     }
 
     #[test]

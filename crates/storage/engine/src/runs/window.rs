@@ -15,9 +15,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use seawall_tree::{
-    Group, GroupLeaf, Groups, LoadedWindow, MergedWindow, StoredRun, Superblock, Tree, TreeError,
-};
+use seawall_tree::{Group, LoadedWindow, MergedWindow, StoredRun, Superblock};
 use seawall_types::Lsn;
 
 use crate::catalog::first_local_key;
@@ -25,7 +23,6 @@ use crate::checkpoint::merge_source::first_user_key;
 use crate::checkpoint::statistics::Totals;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::row_key;
 use crate::runs::route::first_row;
 use crate::runs::run::{Run, RunNumber};
 use crate::sabotage::{Defect, sabotaged};
@@ -45,7 +42,7 @@ impl Engine {
     /// Merges all runs that no snapshot is older than, window by window. For who has the turn to change the tree.
     ///
     /// # Errors
-    /// As `merge_window`. What was merged before stays merged.
+    /// As `merge_window`, and `Catalog` for a row that no run can have. What was merged before stays merged.
     pub(crate) fn settle_runs(&self, totals: &mut Totals) -> Result<(), Error> {
         let mut from = first_user_key();
         while let Some(window) = self.window_from(&from)? {
@@ -137,12 +134,16 @@ impl Engine {
     /// part and of runs together.
     fn window_from(&self, from: &[u8]) -> Result<Option<Range<Vec<u8>>>, Error> {
         let runs = self.runs_to_merge();
-        let mut first: Option<Vec<u8>> = None;
+        let mut first: Option<(Vec<u8>, RunNumber)> = None;
         for run in &runs {
-            let next = first_row(&self.tree, run.prefix(), from)?;
+            let next = first_row(&self.tree, run.prefix(), from)?.map(|key| (key, run.number));
             first = first.into_iter().chain(next).min();
         }
-        let (Some(first), end) = (first, first_local_key().to_vec()) else { return Ok(None) };
+        let (Some((first, run)), end) = (first, first_local_key().to_vec()) else { return Ok(None) };
+        if first >= end {
+            let place = format!("run {run}, row key {first:02x?}");
+            return Err(Error::Catalog { place, problem: "no run has rows of such a table" });
+        }
         let failed = |error| Error::tree(&error);
         let chunk_bytes = self.options.checkpoint.chunk_bytes;
         let group = self.tree.groups(&first, &end).next().transpose().map_err(failed)?;
@@ -163,89 +164,5 @@ impl Engine {
         }
         let index = group.leaves.partition_point(|leaf| leaf.lower.as_slice() <= first);
         group.leaves.swap_remove(index.saturating_sub(1)).lower
-    }
-}
-
-/// Where the leaves of the main part and of runs begin, behind some row key: row keys, ascending.
-pub(crate) struct MergedFences<'t> {
-    /// The main part first.
-    sources: Vec<Fences<'t>>,
-}
-
-impl<'t> MergedFences<'t> {
-    pub(crate) fn begin(
-        tree: &'t Tree,
-        prefixes: &[[u8; row_key::TABLE_BYTES]],
-        start: &[u8],
-    ) -> Result<MergedFences<'t>, TreeError> {
-        let mut sources = vec![Fences::begin(tree, &[], start)?];
-        for prefix in prefixes {
-            sources.push(Fences::begin(tree, prefix, start)?);
-        }
-        Ok(MergedFences { sources })
-    }
-
-    /// The next one, and whose it is: 0 for the main part, which comes first if a run's is equal.
-    pub(crate) fn next_fence(&mut self) -> Result<Option<(usize, Vec<u8>)>, TreeError> {
-        let heads = self
-            .sources
-            .iter()
-            .enumerate()
-            .filter_map(|(index, source)| Some((source.head.as_ref()?, index)));
-        let Some((_, index)) = heads.min() else { return Ok(None) };
-        Ok(self.sources[index].take()?.map(|fence| (index, fence)))
-    }
-}
-
-/// Where the leaves of the main part, or of a run, begin: row keys, ascending.
-pub(crate) struct Fences<'t> {
-    groups: Groups<'t>,
-    leaves: std::vec::IntoIter<GroupLeaf>,
-    prefix_bytes: usize,
-    /// Key in the tree; fences up to here are passed over.
-    from: Vec<u8>,
-    /// The end of its keys in the tree.
-    to: Vec<u8>,
-    head: Option<Vec<u8>>,
-}
-
-impl<'t> Fences<'t> {
-    /// Those behind the row key `start`.
-    pub(crate) fn begin(tree: &'t Tree, prefix: &[u8], start: &[u8]) -> Result<Fences<'t>, TreeError> {
-        let to = match row_key::table_of(prefix) {
-            Some(table) => row_key::table_range(table).1,
-            None => first_local_key().to_vec(),
-        };
-        let from = [prefix, start].concat();
-        let groups = tree.groups(&from, &to);
-        let leaves = Vec::new().into_iter();
-        let mut fences = Fences { groups, leaves, prefix_bytes: prefix.len(), from, to, head: None };
-        fences.step()?;
-        Ok(fences)
-    }
-
-    /// The next one.
-    pub(crate) fn take(&mut self) -> Result<Option<Vec<u8>>, TreeError> {
-        let fence = self.head.take();
-        if fence.is_some() {
-            self.step()?;
-        }
-        Ok(fence)
-    }
-
-    fn step(&mut self) -> Result<(), TreeError> {
-        loop {
-            for leaf in self.leaves.by_ref() {
-                if leaf.lower >= self.to {
-                    return Ok(());
-                }
-                if leaf.lower > self.from {
-                    self.head = Some(leaf.lower[self.prefix_bytes..].to_vec());
-                    return Ok(());
-                }
-            }
-            let Some(group) = self.groups.next().transpose()? else { return Ok(()) };
-            self.leaves = group.leaves.into_iter();
-        }
     }
 }
