@@ -121,6 +121,10 @@ pub(crate) struct Shared {
     /// How the copies of --page-protection are compressed: none, skip-garbage, lz4, zstd or snappy. Default lz4.
     #[arg(long, global = true, value_name = "NAME", hide_short_help = true, display_order = 1004)]
     pub(crate) page_image_compression: Option<ImageCompression>,
+    /// Let checkpoints write changes that are sparse in the tree as sorted runs, up to so many percent of the rest of the tree: 5 to 100, or 0
+    /// for no runs. Default 0.
+    #[arg(long, global = true, value_name = "PERCENT", hide_short_help = true, display_order = 1005)]
+    pub(crate) run_percent: Option<u32>,
     #[command(flatten)]
     pub(crate) master_key: MasterKeyArguments,
 }
@@ -138,6 +142,7 @@ impl Shared {
         add("database.memtable_mib", self.memtable_mib.map(|mib| mib.to_string()));
         add("database.page_protection", self.page_protection.map(|protection| protection.to_string()));
         add("database.page_image_compression", self.page_image_compression.map(|name| name.to_string()));
+        add("database.run_percent", self.run_percent.map(|percent| percent.to_string()));
         self.settings = Settings::load(self.config.as_deref(), options, Names::Relative)?;
         Ok(())
     }

@@ -148,6 +148,7 @@ fn options_of_archiving(command: &str, shared: &Shared) -> Result<Vec<OsString>,
         memtable_mib,
         page_protection,
         page_image_compression,
+        run_percent,
         master_key,
     } = shared;
     let MasterKeyArguments { master_key_file, master_key_env, master_key_command } = master_key;
@@ -156,6 +157,7 @@ fn options_of_archiving(command: &str, shared: &Shared) -> Result<Vec<OsString>,
         ("--memtable-mib", memtable_mib.is_some()),
         ("--page-protection", page_protection.is_some()),
         ("--page-image-compression", page_image_compression.is_some()),
+        ("--run-percent", run_percent.is_some()),
     ];
     if let Some((option, _)) = of_databases.into_iter().find(|(_, is_given)| *is_given) {
         return Err(Failure::Usage(format!("{option} means nothing to {command}: leave it out")));
@@ -183,6 +185,7 @@ fn options(shared: &Shared, mode: OpenMode) -> Options {
     options.memory.memtable_bytes = bytes("database.memtable_mib");
     options.checkpoint.page_protection = settings.require("database.page_protection");
     options.checkpoint.page_image_compression = settings.require("database.page_image_compression");
+    options.checkpoint.runs.run_percent = settings.require("database.run_percent");
     options
 }
 
@@ -258,5 +261,6 @@ mod tests {
         );
         assert_eq!(ours.checkpoint.page_protection, engine.checkpoint.page_protection);
         assert_eq!(ours.checkpoint.page_image_compression, engine.checkpoint.page_image_compression);
+        assert_eq!(ours.checkpoint.runs, engine.checkpoint.runs);
     }
 }

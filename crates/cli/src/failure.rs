@@ -179,6 +179,7 @@ fn name_of_option(of_engine: &str) -> &str {
     match of_engine {
         "memory.memtable_bytes" => "--memtable-mib",
         "memory.cache_bytes" => "--cache-mib",
+        "checkpoint.runs.run_percent" => "--run-percent",
         other => other,
     }
 }

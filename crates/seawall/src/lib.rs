@@ -54,12 +54,12 @@ pub use seawall_engine::{
     MemtableStatistics, MetricSample, NewTimeline, OpenMode, Options, PageProtection, Promotion,
     PromotionPhases, PublishStatistics, PublishedStatistics, Quorum, QuorumOptions, QuorumPositions,
     QuorumStatus, Range, Reader, ReclaimStatistics, RecoveryOptions, RecoveryProgress, RecoveryStatistics,
-    RecoveryTimeStatistics, Rejoined, ReplicationLevel, RestorePointInfo, RowLock, RulesApplied, Savepoint,
-    Scan, SegmentInfo, SegmentName, SegmentState, SegmentStatistics, ServerToFollow, SessionLocks, Snapshot,
-    SnapshotStatistics, Standby, StandbyPositions, StandbyStatistics, Statistics, Table, TableChange,
-    TableInfo, Tables, ThrottleReason, ThrottleStatistics, TimelineFork, TimelineHistory, Transaction,
-    TransactionOptions, TransactionStatistics, Trigger, TwoPhase, TwoPhaseStatistics, VALUE_BYTES_MAX,
-    Verdict, WaitingRequest,
+    RecoveryTimeStatistics, Rejoined, ReplicationLevel, RestorePointInfo, RowLock, RulesApplied, RunOptions,
+    RunStatistics, Savepoint, Scan, SegmentInfo, SegmentName, SegmentState, SegmentStatistics,
+    ServerToFollow, SessionLocks, Snapshot, SnapshotStatistics, Standby, StandbyPositions, StandbyStatistics,
+    Statistics, Table, TableChange, TableInfo, Tables, ThrottleReason, ThrottleStatistics, TimelineFork,
+    TimelineHistory, Transaction, TransactionOptions, TransactionStatistics, Trigger, TwoPhase,
+    TwoPhaseStatistics, VALUE_BYTES_MAX, Verdict, WaitingRequest,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

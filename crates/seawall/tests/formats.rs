@@ -64,6 +64,8 @@ const FORMATS: &[(&str, &str)] = &[
     ("Encrypted image", "storage/tree/src/recovery_file/encrypted.rs"),
     ("Page images", "storage/tree/src/image_compression.rs"),
     ("Catalog", "storage/engine/src/catalog.rs"),
+    ("Runs", "storage/engine/src/runs/run.rs"),
+    ("Runs: filters", "storage/engine/src/runs/filter.rs"),
     ("In-doubt transactions: rows", "storage/engine/src/in_doubt/rows.rs"),
     ("In-doubt transactions: guards", "storage/engine/src/in_doubt/guards.rs"),
     ("In-doubt transactions: decisions", "storage/engine/src/in_doubt/decisions.rs"),

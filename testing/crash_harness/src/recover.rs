@@ -106,7 +106,8 @@ fn checkpoint_and_count(database: &Database, next: &State) -> Result<(), String>
     let (rows, in_doubt) = (next.row_count() + 2 * next.tables.len() as u64, next.prepared.len() as u64);
     let of_definitions = 2 * definitions + next.rows_of_definitions_in_doubt();
     let expected = rows + in_doubt..=rows + 2 * in_doubt + of_definitions;
-    if !expected.contains(&summary.rows) {
+    // Rows of runs may hide rows of the tree, or say that one is gone.
+    if summary.run_rows == 0 && !expected.contains(&summary.rows) {
         return Err(format!(
             "{} rows in the tree where {expected:?} are expected: a storage, or a prepared write set, leaks",
             summary.rows

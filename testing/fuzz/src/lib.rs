@@ -26,6 +26,7 @@ pub mod log;
 pub mod protocol;
 pub mod published_statistics;
 pub mod replication;
+pub mod run_rows;
 pub mod settings;
 pub mod statement;
 pub mod stored_backup;
@@ -45,6 +46,7 @@ pub fn entries() -> Vec<(&'static str, input::Entry)> {
         stored_backup::ENTRIES,
         directory::ENTRIES,
         system_rows::ENTRIES,
+        run_rows::ENTRIES,
         published_statistics::ENTRIES,
         command_line::ENTRIES,
         protocol::ENTRIES,

@@ -9,7 +9,8 @@ use seawall_settings::{KNOWN, Kind, Known, Unset};
 const ARCHIVE_COMMANDS: [&str; 4] = ["archive-push", "archive-get", "archive-status", "archive-stop"];
 
 /// Shared options that mean nothing to them.
-const OF_DATABASES: [&str; 4] = ["cache_mib", "memtable_mib", "page_protection", "page_image_compression"];
+const OF_DATABASES: [&str; 5] =
+    ["cache_mib", "memtable_mib", "page_protection", "page_image_compression", "run_percent"];
 
 const NOTES: &str = "\
 Run in PostgreSQL's data directory, as PostgreSQL does; or anywhere, if the file lies in a data directory. The first call starts an agent, which uploads whatever waits to be \

@@ -174,3 +174,14 @@ fn pages_are_protected_as_the_options_say() {
     scratch.ok(["put", "db", "protected", "key", "other"]);
     assert_eq!(info()["page_protection"], "recovery-file");
 }
+
+#[test]
+fn runs_have_the_share_that_the_option_says() {
+    let scratch = Scratch::with_database();
+    scratch.ok(["create", "db", "changed"]);
+    scratch.ok(["put", "db", "changed", "key", "value", "--run-percent", "25"]);
+    let refused = scratch.fails(2, ["put", "db", "changed", "key", "other", "--run-percent", "3"]);
+    assert!(refused.contains("--run-percent: must be from 5 to 100"), "{refused}");
+    scratch.fails(2, ["put", "db", "changed", "key", "other", "--run-percent", "101"]);
+    assert_eq!(scratch.ok(["get", "db", "changed", "key"]).trim(), "value");
+}

@@ -132,9 +132,27 @@ impl Default for Crc64 {
     }
 }
 
+/// The finalizer of `SplitMix64`, a bijection: numbers that are alike, as the checksums of similar keys are, become unlike.
+///
+/// On disk, as the sums of a rewind and the filters of runs are made with it.
+pub const fn mixed(number: u64) -> u64 {
+    let once = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let twice = (once ^ (once >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    twice ^ (twice >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mixed_numbers_are_those_of_splitmix64() {
+        // The generator adds the golden ratio to its state and mixes it: its first two numbers from the seed 0.
+        const GOLDEN_RATIO: u64 = 0x9E37_79B9_7F4A_7C15;
+        assert_eq!(mixed(GOLDEN_RATIO), 0xE220_A839_7B1D_CDAF);
+        assert_eq!(mixed(GOLDEN_RATIO.wrapping_mul(2)), 0x6E78_9E6A_A1B9_65F4);
+        assert_eq!(mixed(0), 0);
+    }
 
     #[test]
     fn known_checksums() {

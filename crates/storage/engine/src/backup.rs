@@ -5,7 +5,8 @@
 //!        |B                                                              E|   what a restore replays
 //!             [system keyspace as of B][leaf][leaf] ...                        what it replays onto
 //! ```
-//! The rows are those of the tree's leaves, each as it is when the walk comes by; memtables are not looked at, and no snapshot is
+//! The rows are those of the tree's leaves, merged with those of sorted runs, each as it is when the walk comes by; memtables are not looked at,
+//! and no snapshot is
 //! held. That is what a crash between two chunks of a checkpoint leaves behind: each row as of some moment between B and E, and a
 //! replay from B on makes of it what it makes of any such state, since records say what a row is. What it needs besides:
 //!
@@ -25,6 +26,9 @@
 //! before anybody could change the tree again. But for leaves that a load has written before and links only now: the parent says
 //! which storages were being loaded when it began, and which numbers were not drawn yet; their leaves are always given out.
 //!
+//! Rows of sorted runs count as rows of the leaf among whose keys they lie: it is the same if they are in leaves of the run that are as old, too.
+//! Where rows were moved from a run to the main part meanwhile, their leaf has the stamp of the newest of them.
+//!
 //! A parent may be one that was cut short: it has what lies below some key, and says nothing of the rest. So there may be several, each
 //! of which builds on the next, and a leaf is compared with the newest that has all of it. One that none has is given out.
 //!
@@ -38,6 +42,9 @@
 
 mod begun;
 pub(crate) mod log_checksum;
+mod merged_leaf;
+#[cfg(test)]
+mod over_runs;
 mod redo_point;
 pub(crate) mod row_sum;
 mod walk;
@@ -68,7 +75,7 @@ use crate::error::Error;
 use crate::log::hold::LogHold;
 use crate::recovery::archive_mode::check_archiving;
 use crate::row_key;
-use walk::{Walk, key_of};
+use walk::Walk;
 
 /// A row as the tree has it.
 type KeyValue = (Vec<u8>, Vec<u8>);
@@ -306,7 +313,7 @@ impl Backup {
     ) -> Result<BackupRange, Error> {
         self.engine.lifecycle.check_open()?;
         let mut walk = Walk {
-            tree: &self.engine.tree,
+            engine: &self.engine,
             parents: &self.parents,
             sums_rows: self.sums_rows,
             give,
@@ -503,7 +510,7 @@ fn system_rows(tree: &Tree) -> Result<Vec<KeyValue>, Error> {
     loop {
         let leaf = position.leaf();
         for index in 0..leaf.len() {
-            let (row, key) = (leaf.row(index), key_of(&leaf, index));
+            let (row, key) = (leaf.row(index), leaf.key(index).to_vec());
             if key >= end {
                 return Ok(found);
             }
@@ -514,6 +521,9 @@ fn system_rows(tree: &Tree) -> Result<Vec<KeyValue>, Error> {
                     read.ok_or_else(|| Error::Tree {
                         message: "the tree changed while it was read".to_owned(),
                     })?
+                }
+                LeafValue::Deleted => {
+                    return Err(failed(tree.pages().deleted_outside_of_runs(position.page().view().id())));
                 }
             };
             found.push((key, value));

@@ -138,6 +138,8 @@ impl Loading {
     fn link(&self, loader: BulkLoader) -> Result<(), Error> {
         let _state = self.engine.checkpoint_turn.take();
         self.engine.lifecycle.check_writable()?;
+        // They would hide the rows that are loaded.
+        assert!(!self.engine.is_in_runs(self.storage)?, "rows of storage {} are in a run", self.storage);
         let plan = loader.graft(self.engine.flushed()).map_err(|error| Error::tree(&error))?;
         // In place, and known to be, before the commit that tells of the rows: no log has them, so a recovery file that is
         // damaged after a crash must not be what they depend on.

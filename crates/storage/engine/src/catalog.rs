@@ -38,6 +38,8 @@ pub(crate) const OBJECTS: TableId = TableId::new(1);
 pub(crate) const RECLAIM: TableId = TableId::new(2);
 /// Ids below are system tables; ids from here on are given to users' tables.
 pub(crate) const FIRST_USER_TABLE: u64 = 64;
+/// Ids from here on are of this directory alone: they are in no log, no backup and no copy. See `runs`.
+pub(crate) const FIRST_LOCAL_TABLE: u64 = 1 << 63;
 
 const NAME_BYTES_MAX: usize = 255;
 const OBJECT_ROW_VERSION: u8 = 1;
@@ -94,6 +96,15 @@ pub(crate) fn object_key(object: u64) -> Vec<u8> {
 
 pub(crate) fn reclaim_key(storage: TableId) -> Vec<u8> {
     row_key::encode(RECLAIM, &storage.get().to_be_bytes())
+}
+
+/// Why a record with a row of such a table is refused.
+pub(crate) const LOCAL_ROW_IN_LOG: &str =
+    "it has a row of a table that belongs to one directory alone, which no log has";
+
+/// Behind every row that other servers and backups have, too.
+pub(crate) fn first_local_key() -> [u8; row_key::TABLE_BYTES] {
+    FIRST_LOCAL_TABLE.to_be_bytes()
 }
 
 /// A row of `names`.

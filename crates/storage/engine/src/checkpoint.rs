@@ -1,8 +1,9 @@
 //! The checkpoint: freezes the active memtable and merges it into the tree while writers go on.
 //!
 //! ```text
-//!   freeze --> flush the log --> merge users' rows, chunk by chunk --> cut dropped tables out
-//!          --> last chunk: system rows and the new redo point --> release the memtable --> let the log be cleaned up
+//!   freeze --> flush the log --> merge users' rows, chunk by chunk --> write those that are sparse as a run --> cut dropped tables out
+//!          --> last chunk: system rows, the run's row in the list and the new redo point --> release the memtable
+//!          --> let the log be cleaned up
 //! ```
 //! Invariants:
 //! * No chunk is applied before the log is flushed past every commit in the memtable, so no page ever holds a change
@@ -45,6 +46,10 @@ use crate::error::Error;
 use crate::in_doubt::rows::{self, LongBodies};
 use crate::log::parking::Door;
 use crate::pacing::merge_pace::MergePace;
+use crate::runs::debt::{Aim, Slice};
+use crate::runs::route::{Route, SparseRows, find_route};
+use crate::runs::run::{Run, RunNumber};
+use crate::runs::write::WithListed;
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::kept_memory::ReplacedValues;
 use crate::snapshots::view::{Frozen, View};
@@ -97,9 +102,27 @@ impl Engine {
                 self.counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
             }
         }
+        if self.is_manual() && result.is_ok() {
+            self.merge_slices_due(&mut state);
+        }
         self.lifecycle.look_for_move(&*self.environment.disk);
         self.pacing.room.has_changed();
         result
+    }
+
+    /// Where no thread does it, the caller merges the windows that are due after its checkpoint. That checkpoint is complete, whatever comes
+    /// of the windows: the next one tries those again that fail.
+    fn merge_slices_due(&self, state: &mut CheckpointState) {
+        loop {
+            match self.merge_slice(state, Aim::Share) {
+                Ok(Slice::Window) => {}
+                Ok(Slice::Nothing) => return,
+                Err(error) => {
+                    tracing::error!(%error, "merging runs failed; the next checkpoint tries it again");
+                    return;
+                }
+            }
+        }
     }
 
     fn checkpoint_locked(
@@ -137,7 +160,7 @@ impl Engine {
     }
 
     /// Makes `active` the active memtable. The old one takes no more commits when this returns, and has all it will.
-    fn freeze(&self, active: Arc<Memtable>) -> Result<Frozen, Error> {
+    pub(crate) fn freeze(&self, active: Arc<Memtable>) -> Result<Frozen, Error> {
         // Commits whose rows are in the old memtable already get their place in the log first. They wait for nothing that
         // needs a freeze.
         let nobody_ahead = self.applying_ahead.write();
@@ -166,6 +189,7 @@ impl Engine {
                 prepared: Arc::default(),
                 snapshot_floor: self.snapshots.floor(),
                 frozen: all,
+                runs: Arc::clone(&view.runs),
             }));
             frozen
         });
@@ -222,12 +246,17 @@ impl Engine {
         let mut totals = Totals::default();
         let mut pace = MergePace::begin(self, frozen);
         self.flush_for_merge(frozen)?;
-        self.note_end_of_log(frozen.end)?;
+        self.note_begin(state, frozen)?;
         totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
         dropped_tables::write_out(&frozen.memtable, frozen.start)?;
         pace.count_all(frozen);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
-        priority.run(|| self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals))?;
+        self.cut_unlisted_runs(state, &mut pace, &mut totals)?;
+        priority.run(|| self.settle_runs_if_due(&mut totals))?;
+        // The guard stays with this thread.
+        let remembered: &mut CheckpointState = state;
+        let run =
+            priority.run(|| self.merge_user_rows(remembered, frozen, &reclaim, &mut pace, &mut totals))?;
         let freed_before = totals.chunk.freed_pages;
         priority.run(|| self.cut_out(&reclaim, &mut pace, &mut totals))?;
         self.counters.reclaim.count_freed(totals.chunk.freed_pages - freed_before);
@@ -240,11 +269,16 @@ impl Engine {
         if is_standby {
             self.strike_off(state, frozen, &reclaim);
         }
-        let superblock = self.merge_system_rows(frozen, &mut pace, &mut totals)?;
+        let superblock = self.merge_system_rows(frozen, run.as_deref(), &mut pace, &mut totals)?;
         self.redo.passed_images(frozen.logged_images);
         frozen.prepared.merged();
         self.in_doubt.forget_settled(self.settled());
-        self.release(frozen);
+        if !reclaim.is_empty() {
+            // Windows have lost leaves.
+            state.windows = None;
+        }
+        self.release(frozen, run);
+        state.unlisted_runs_are_gone = true;
         state.struck_off.clear();
         if is_standby {
             self.forget_struck_off(state, frozen, &reclaim);
@@ -273,6 +307,8 @@ impl Engine {
             redo_point_before,
             redo_point: superblock.redo_point,
             rows: totals.rows,
+            run_rows: totals.run_rows,
+            run_bytes: totals.run_bytes,
             chunks: totals.chunks,
             leaves: totals.chunk.leaves,
             interiors: totals.chunk.interiors,
@@ -305,13 +341,31 @@ impl Engine {
         self.wait_safe_for_pages(frozen.end)
     }
 
-    /// Puts on record that the log is durable up to the freeze point, before any page has what is in it. Without that, a bit
-    /// that turned over in its last batch would make that a torn tail: dropped, although some of it is in pages.
+    /// Puts on record, before any page has what is in the memtable, that the log is durable up to the freeze point, and which number a
+    /// run of this checkpoint gets: a run that is cut short must not have the number of a later one.
+    fn note_begin(&self, state: &mut CheckpointState, frozen: &Frozen) -> Result<(), Error> {
+        let may_write_run = self.options.checkpoint.runs.run_percent > 0 || !self.view().runs.is_empty();
+        let draws = may_write_run && state.drawn_run.is_none();
+        let next_run = self.redo.superblock().next_run;
+        self.store_begin(frozen.end, if draws { next_run + 1 } else { next_run })?;
+        if draws {
+            state.drawn_run = RunNumber::new(next_run);
+        }
+        Ok(())
+    }
+
+    /// Puts on record that the log is durable up to `end`, before any page has what is in it. Without that, a bit that turned over in
+    /// its last batch would make that a torn tail: dropped, although some of it is in pages.
     pub(crate) fn note_end_of_log(&self, end: Lsn) -> Result<(), Error> {
+        self.store_begin(end, self.redo.superblock().next_run)
+    }
+
+    fn store_begin(&self, end: Lsn, next_run: u64) -> Result<(), Error> {
         let _storing = self.redo.storing();
         let current = self.redo.superblock();
-        let superblock = Superblock { log_end: end.max(current.log_end), ..current };
-        if self.log.is_read_only() || superblock.log_end == current.log_end {
+        let next_run = if sabotaged(Defect::RunNumberReused) { current.next_run } else { next_run };
+        let superblock = Superblock { log_end: end.max(current.log_end), next_run, ..current.clone() };
+        if self.log.is_read_only() || superblock == current {
             return Ok(());
         }
         self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
@@ -332,16 +386,50 @@ impl Engine {
         Ok(())
     }
 
+    /// Merges all runs into the main part where there are too many of them, or should be none.
+    fn settle_runs_if_due(&self, totals: &mut Totals) -> Result<(), Error> {
+        let options = &self.options.checkpoint.runs;
+        let count = self.view().runs.len() as u64;
+        let is_due = count > 0 && (options.run_percent == 0 || count >= u64::from(options.run_count));
+        if is_due { self.settle_runs(totals) } else { Ok(()) }
+    }
+
+    /// Merges the rows of users: those that are dense in the tree in place, the others as a run, which is not listed yet.
     fn merge_user_rows(
         &self,
+        state: &mut CheckpointState,
         frozen: &Frozen,
         reclaim: &[(TableId, Lsn)],
         pace: &mut MergePace<'_>,
         totals: &mut Totals,
+    ) -> Result<Option<Arc<Run>>, Error> {
+        let skipped: Vec<TableId> = reclaim.iter().map(|(storage, _)| *storage).collect();
+        let all = || FrozenRows::of_users(&frozen.memtable, frozen.start, skipped.clone());
+        let rows = (&*frozen.memtable, frozen.start);
+        let sparse = match self.options.checkpoint.runs.run_percent {
+            0 => SparseRows::Direct,
+            _ => SparseRows::IntoRun,
+        };
+        match find_route(&self.tree, rows, &skipped, &self.view().runs, sparse)? {
+            Route::Direct => self.merge_directly(frozen, all(), pace, totals).map(|()| None),
+            Route::ByRange { direct, run } => {
+                self.merge_directly(frozen, all().within(direct), pace, totals)?;
+                // Its number counts as used from the first page on.
+                let number = state.drawn_run.take().expect("a number is drawn where runs may be written");
+                self.write_run(state, (frozen, number), all().within(run), pace, totals)
+            }
+        }
+    }
+
+    /// Merges rows into the main part, in place.
+    fn merge_directly(
+        &self,
+        frozen: &Frozen,
+        rows: FrozenRows<'_>,
+        pace: &mut MergePace<'_>,
+        totals: &mut Totals,
     ) -> Result<(), Error> {
-        let skipped = reclaim.iter().map(|(storage, _)| *storage).collect();
         let replaced = ReplacedValues::of(self, frozen);
-        let rows = FrozenRows::of_users(&frozen.memtable, frozen.start, skipped);
         let mut merge = self.tree.begin_merge(rows).map_err(|error| Error::tree(&error))?;
         while !merge.is_done() {
             let (floor, older) = replaced.look();
@@ -403,6 +491,7 @@ impl Engine {
     fn merge_system_rows(
         &self,
         frozen: &Frozen,
+        run: Option<&Run>,
         pace: &mut MergePace<'_>,
         totals: &mut Totals,
     ) -> Result<Superblock, Error> {
@@ -413,8 +502,9 @@ impl Engine {
         if sabotaged(Defect::SystemRowsDropped) {
             rows.skip_all();
         }
+        let mut last = WithListed::new(&mut rows, run);
         let plan =
-            self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;
+            self.tree.merge_chunk(&mut last, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;
         totals.rows += rows.taken();
         let _storing = self.redo.storing();
         let current = self.redo.superblock();
@@ -423,6 +513,8 @@ impl Engine {
             checkpoint_count: current.checkpoint_count + 1,
             next_table: TableId::new(self.objects.next_id()),
             in_doubt: frozen.prepared.in_doubt_at_end(),
+            next_run: current.next_run.max(run.map_or(0, |run| run.number.get() + 1)),
+            run_count: current.run_count + u32::from(run.is_some()),
             ..current
         };
         if sabotaged(Defect::RedoPointTooEarly) {

@@ -10,6 +10,7 @@ use seawall_keys::DatabaseKeys;
 use seawall_sync::arc_swap::{ArcSwap, Guard};
 use seawall_sync::atomic::AtomicU64;
 use seawall_sync::{Mutex, RwLock};
+use seawall_tree::page::RUN_PREFIX_BYTES;
 use seawall_tree::{Superblock, Tree};
 use seawall_types::Lsn;
 use seawall_wal::Log;
@@ -180,9 +181,9 @@ impl Engine {
         self.queue.visible()
     }
 
-    /// Longest key of a user: a page must hold a row of it.
+    /// Longest key of a user: a page must hold a row of it, in a sorted run, too.
     pub(crate) fn key_bytes_max(&self) -> usize {
-        row_key::KEY_BYTES_MAX.min(self.tree.max_key_bytes() - row_key::TABLE_BYTES)
+        row_key::KEY_BYTES_MAX.min(self.tree.max_key_bytes() - RUN_PREFIX_BYTES - row_key::TABLE_BYTES)
     }
 
     pub(crate) fn is_manual(&self) -> bool {

@@ -28,7 +28,7 @@
 //! * `snapshots`: reads of one row and scans, at a moment.
 //! * `in_doubt`: two-phase commit, from the prepare to the decision.
 //! * `catalog`: tables and their names, and what becomes of dropped ones. `bulk_load`: new tables past the log.
-//! * `checkpoint`: the memtable goes into the tree. `pacing`: writers and checkpoints kept in step.
+//! * `runs`: changes that lie beside the main part of the tree. `checkpoint`: the memtable goes into the tree. `pacing`: writers and checkpoints kept in step.
 //! * `recovery`: the log is replayed; new timelines and restores.
 //! * `quorum`: commits that standbys must have.
 //! * `standby`: a log that is received is applied while others read; promotion.
@@ -61,6 +61,7 @@ mod pacing;
 mod quorum;
 mod recovery;
 mod row_key;
+mod runs;
 #[doc(hidden)]
 pub mod sabotage;
 mod snapshots;
@@ -99,13 +100,15 @@ pub use inspect::logged_rows::LoggedRows;
 pub use inspect::statistics::open_metrics::MetricSample;
 pub use inspect::statistics::published::PublishedStatistics;
 pub use inspect::statistics::{
-    CacheStatistics, CheckpointTotals, DatabaseInfo, LogStatistics, MemtableStatistics, SegmentInfo,
-    SegmentStatistics, SnapshotStatistics, Statistics, TransactionStatistics, TwoPhaseStatistics,
+    CacheStatistics, CheckpointTotals, DatabaseInfo, LogStatistics, MemtableStatistics, RunStatistics,
+    SegmentInfo, SegmentStatistics, SnapshotStatistics, Statistics, TransactionStatistics,
+    TwoPhaseStatistics,
 };
 pub use log::hold::LogHold;
 pub use options::{
     Background, CheckpointOptions, Durability, FormatOptions, Isolation, LogOptions, MemoryOptions, OpenMode,
-    Options, PublishStatistics, QuorumOptions, RecoveryOptions, ReplicationLevel, TransactionOptions,
+    Options, PublishStatistics, QuorumOptions, RecoveryOptions, ReplicationLevel, RunOptions,
+    TransactionOptions,
 };
 pub use pacing::recovery_time::RecoveryTimeStatistics;
 pub use pacing::throttle::{ThrottleReason, ThrottleStatistics};

@@ -26,7 +26,7 @@ use crate::log::engine_log::EngineLog;
 use crate::log::observer::EngineObserver;
 use crate::log::parking::Door;
 use crate::log::setup::{LogSetup, tree_options};
-use crate::options::{OpenMode, Options};
+use crate::options::{OpenMode, Options, RunOptions};
 use crate::pacing::recovery_time::RedoLength;
 use crate::quorum::mark::{Content, QuorumMark};
 use crate::quorum::marking::shown_by;
@@ -35,6 +35,7 @@ use crate::recovery::archive_mode::check_archiving;
 use crate::recovery::rewind::REWINDING_PATH;
 use crate::recovery::statistics::{Lap, OpenPhases, RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{self, Continuation, Left};
+use crate::runs::run::FILTER_BITS_MAX;
 use crate::standby::copied::{self, COPIED_PATH};
 
 const CREATING_PATH: &str = "creating";
@@ -58,6 +59,7 @@ fn check_options(options: &Options) -> Result<(), Error> {
     if !(16 << 10..=64 << 20).contains(&options.checkpoint.chunk_bytes) {
         return refuse("checkpoint.chunk_bytes", "must be from 16 KiB to 64 MiB");
     }
+    check_run_options(&options.checkpoint.runs)?;
     if options.recovery.target.is_some_and(|target| target < Duration::from_secs(1)) {
         return refuse("recovery.target", "must be at least 1 second; leave it out for none");
     }
@@ -68,6 +70,23 @@ fn check_options(options: &Options) -> Result<(), Error> {
     }
     if options.memory.all_transactions_bytes < options.memory.transaction_bytes {
         return refuse("memory.all_transactions_bytes", "must be at least `memory.transaction_bytes`");
+    }
+    Ok(())
+}
+
+fn check_run_options(options: &RunOptions) -> Result<(), Error> {
+    let refuse = |name, problem: &str| Err(Error::Option { name, problem: problem.to_owned() });
+    if options.run_percent != 0 && !(5..=100).contains(&options.run_percent) {
+        return refuse("checkpoint.runs.run_percent", "must be from 5 to 100, or 0 for no runs");
+    }
+    if !(2..=16).contains(&options.fan_in) {
+        return refuse("checkpoint.runs.fan_in", "must be from 2 to 16");
+    }
+    if !(2..=64).contains(&options.run_count) {
+        return refuse("checkpoint.runs.run_count", "must be from 2 to 64");
+    }
+    if options.filter_bits > FILTER_BITS_MAX {
+        return refuse("checkpoint.runs.filter_bits", "must be at most 64, or 0 for no filters");
     }
     Ok(())
 }
@@ -209,6 +228,7 @@ impl Engine {
                 engine.background.want_checkpoint();
             }
         }
+        engine.begin_reading_filters().inspect_err(|_| engine.stop_background())?;
         let mut recovery = engine.counters.recovery.lock();
         recovery.phases.services = lap.next();
         recovery.phases.total = clock.monotonic().saturating_sub(begun);
@@ -352,6 +372,8 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
             None => Encryption::None,
             Some(_) => Encryption::Xaes256Gcm,
         },
+        next_run: 0,
+        run_count: 0,
     }
 }
 

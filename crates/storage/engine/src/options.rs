@@ -178,7 +178,7 @@ pub struct MemoryOptions {
     /// that it is full again when the checkpoint ends; a disk that becomes slower all of a sudden may cost half as much
     /// again. At least 64 KiB. Default 256 MiB.
     pub memtable_bytes: u64,
-    /// Memory for cached pages. Default 256 MiB.
+    /// Memory for cached pages, and for filters of sorted runs, which take a quarter of it at most. Default 256 MiB.
     pub cache_bytes: u64,
     /// Memory for what only old snapshots need: row versions from before the last checkpoint. When it takes more, the
     /// oldest snapshot is cancelled; its reads answer with `SnapshotCancelled`. Default 256 MiB.
@@ -252,6 +252,8 @@ pub struct CheckpointOptions {
     pub standby_wait: Duration,
     /// Compression of the page images that protect against torn pages. Default LZ4.
     pub page_image_compression: ImageCompression,
+    /// Where changes go that are sparse in the tree.
+    pub runs: RunOptions,
 }
 
 impl Default for CheckpointOptions {
@@ -265,7 +267,33 @@ impl Default for CheckpointOptions {
             page_protection: PageProtection::default(),
             standby_wait: Duration::from_secs(10),
             page_image_compression: ImageCompression::default(),
+            runs: RunOptions::default(),
         }
+    }
+}
+
+/// Sorted runs: where few rows of many pages have changed, a checkpoint writes the rows once, in order, beside the tree's main part,
+/// instead of the pages. Later they are merged, many rows a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Bytes that runs may have, in percent of the main part, before they are merged into it: 5 to 100, or 0. Low: less space, faster
+    /// scans. High: fewer bytes written. 0, the default: checkpoints write no new runs, and merge those that are there.
+    pub run_percent: u32,
+    /// So many runs of a size are to become one: 2 to 16. Low: fewer runs to read. Default 8. Without effect as yet: all runs are merged
+    /// into the main part when there are too many.
+    pub fan_in: u32,
+    /// The most runs: 2 to 64. A checkpoint merges all of them before it writes one more. While a snapshot is older than a run, that
+    /// one stays, and there may be more. Default 24.
+    pub run_count: u32,
+    /// Bits of memory and disk for each row in runs, which spare most lookups of rows that a run does not have: up to 64. 0: none, so
+    /// each lookup reads each run. The memory is that of [`MemoryOptions::cache_bytes`], at most a quarter of it: beyond that, lookups
+    /// read the runs with the largest filters. Default 10.
+    pub filter_bits: u16,
+}
+
+impl Default for RunOptions {
+    fn default() -> RunOptions {
+        RunOptions { run_percent: 0, fan_in: 8, run_count: 24, filter_bits: 10 }
     }
 }
 

@@ -40,7 +40,7 @@ use seawall_wal::{
 use crate::catalog::dropped_tables;
 use crate::catalog::logged_definitions::{gives_away, next_id};
 use crate::catalog::merge::many_catalog_rows;
-use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ReclaimRow};
+use crate::catalog::{self, FIRST_LOCAL_TABLE, FIRST_USER_TABLE, LOCAL_ROW_IN_LOG, NameRow, ReclaimRow};
 use crate::checkpoint::merge_source::FrozenRows;
 use crate::environment::Environment;
 use crate::error::Error;
@@ -52,6 +52,8 @@ use crate::options::{OpenMode, Options};
 use crate::recovery::record_kinds::{KindCounters, RecordKind};
 use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{ReplayOntoBackup, history_of, list_log_files};
+use crate::runs::list::read_list;
+use crate::runs::settle::merge_over_runs;
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::View;
 use crate::standby::control::time_left;
@@ -83,7 +85,7 @@ pub(crate) struct Replayed {
 /// TODS 1992), without an undo pass: what aborts is never logged.
 pub(crate) struct Replay<'a> {
     environment: &'a Environment,
-    tree: &'a Tree,
+    tree: &'a Arc<Tree>,
     superblock: Superblock,
     options: &'a Options,
     reader: LogReader,
@@ -113,7 +115,7 @@ pub(crate) struct Replay<'a> {
 impl<'a> Replay<'a> {
     pub(crate) fn new(
         environment: &'a Environment,
-        tree: &'a Tree,
+        tree: &'a Arc<Tree>,
         superblock: Superblock,
         options: &'a Options,
         keys: Option<&DatabaseKeys>,
@@ -354,7 +356,9 @@ impl<'a> Replay<'a> {
         self.superblock.log_end = end.max(self.superblock.log_end);
         self.tree.store_superblock(&self.superblock).map_err(failed)?;
         dropped_tables::write_out(memtable, self.part_start)?;
-        let rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
+        let mut rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
+        let chunk_bytes = self.options.checkpoint.chunk_bytes;
+        merge_over_runs(self.tree, &mut self.superblock, &mut rows, chunk_bytes, end)?;
         let mut merge = self.tree.begin_merge(rows).map_err(failed)?;
         while !merge.is_done() {
             let budget = self.options.checkpoint.chunk_bytes;
@@ -410,6 +414,7 @@ impl<'a> Replay<'a> {
         self.statistics.end_of_log = end.lsn;
         self.statistics.duration = now.saturating_sub(self.started);
         self.statistics.by_kind = self.kinds.read();
+        let runs = read_list(self.tree, &self.superblock)?;
         self.statistics.pages_read = self.tree.pages().file().read_counts().reads.saturating_sub(ROOT_READS);
         let long_bodies = self.in_doubt.take_long_bodies();
         let frozen = (!memtable.is_empty()).then(|| crate::snapshots::view::Frozen {
@@ -432,6 +437,7 @@ impl<'a> Replay<'a> {
             prepared: Arc::default(),
             snapshot_floor: Lsn::ZERO,
             frozen: frozen.into_iter().collect(),
+            runs,
         };
         let (superblock, next_table, statistics) = (self.superblock, self.next_table, self.statistics);
         Ok(Replayed { view, end, shown, superblock, next_table, in_doubt: self.in_doubt, statistics })
@@ -481,6 +487,9 @@ impl Dealt {
     ) -> Result<(), Error> {
         for change in changes.clone() {
             let change = change.map_err(|error| place(&error))?;
+            if change.table().get() >= FIRST_LOCAL_TABLE {
+                return Err(place(&LOCAL_ROW_IN_LOG));
+            }
             change.copy_row_key(&mut dealer.row_key);
             let is_forgotten = change.table() == catalog::RECLAIM && change.value().is_none();
             if self.is_copy && is_forgotten && !gives_away(changes.clone(), &dealer.row_key)? {

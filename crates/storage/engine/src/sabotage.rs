@@ -52,6 +52,36 @@ seawall_io::defects! {
     DecisionNotDurable "decision-not-durable"
         "a decision is answered before it is durable"
         => "The coordinator is told of an outcome that the power takes back",
+    RunListedEarly "run-listed-early"
+        "a run is listed before the redo point has passed it"
+        => "A crash leaves a list that does not go with the superblock",
+    RunNotListed "run-not-listed"
+        "a checkpoint does not list the run that it has written"
+        => "Its rows are lost with the next open",
+    RunReadByOlderSnapshot "run-read-by-older-snapshot"
+        "snapshots read runs that end after them"
+        => "Snapshots change under their readers",
+    RunsReadOldestFirst "runs-read-oldest-first"
+        "runs are read in the wrong order"
+        => "Old values of rows come back",
+    DirectOverRun "direct-over-run"
+        "rows are merged into the main part although a run has rows there"
+        => "Old values of rows come back",
+    WindowSkipsRun "window-skips-run"
+        "what the oldest run has in a window is not merged with what the others have"
+        => "Old values of rows come back",
+    WindowNotCut "window-not-cut"
+        "what was merged out of runs stays in them"
+        => "Long values have two owners",
+    WindowUnderSnapshot "window-under-snapshot"
+        "runs are merged into the main part although a snapshot must not see them"
+        => "Snapshots change under their readers",
+    RunFilterForgets "run-filter-forgets"
+        "one row in 64 is not in the filter of its run"
+        => "Rows are not found",
+    RunNumberReused "run-number-reused"
+        "the number of a run is not stored before its leaves are written"
+        => "A run that was cut short is taken for another one",
     CommitNotDurable "commit-not-durable"
         "a `Sync` commit returns when it is logged"
         => "Acknowledged commits are lost with the power",

@@ -355,6 +355,16 @@ fn options_that_cannot_be_are_refused_by_group_and_name() {
     for bytes in [0, 128 << 20] {
         refuse("checkpoint.chunk_bytes", &|options| options.checkpoint.chunk_bytes = bytes);
     }
+    for percent in [1, 4, 101] {
+        refuse("checkpoint.runs.run_percent", &|options| options.checkpoint.runs.run_percent = percent);
+    }
+    for fan_in in [0, 1, 17] {
+        refuse("checkpoint.runs.fan_in", &|options| options.checkpoint.runs.fan_in = fan_in);
+    }
+    for count in [0, 1, 65] {
+        refuse("checkpoint.runs.run_count", &|options| options.checkpoint.runs.run_count = count);
+    }
+    refuse("checkpoint.runs.filter_bits", &|options| options.checkpoint.runs.filter_bits = 65);
     for threads in [0, 17] {
         refuse("checkpoint.threads", &|options| options.checkpoint.threads = threads);
     }

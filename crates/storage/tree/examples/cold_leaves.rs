@@ -153,5 +153,7 @@ fn superblock() -> Superblock {
         in_doubt: 0,
         log_end: Lsn::ZERO,
         marks: TreeMarks::default(),
+        next_run: 0,
+        run_count: 0,
     }
 }

@@ -7,18 +7,26 @@
 //! ```
 //! Until that chunk is committed no durable page refers to the leaves and no space map page calls them allocated: a load
 //! that is dropped, or cut short by a crash, leaves free pages behind and nothing else.
+//!
+//! Rows may also come from elsewhere in the tree, to stand here from now on: a long value is not written again then, its
+//! extents change hands (`push_reference`), and a leaf can keep the stamp of its newest row (`note_stamp`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use seawall_types::{Lsn, PageId};
 
 use crate::chunk::{ChunkBuilder, ChunkPlan, FreshImage, encode_value};
 use crate::error::TreeError;
-use crate::graft::Graft;
-use crate::merge::{ChildList, edit_tree};
-use crate::page::{Child, LeafBuilder, LeafValue, Page, PageFormat, Row, RowKey, shortest_separator};
+use crate::merge::{Change, ChildList, OldValues};
+use crate::page::{
+    Child, LeafBuilder, LeafValue, OverflowReference, PAGE_HEADER_BYTES, Page, PageFormat, Row, RowKey,
+    shortest_separator,
+};
 use crate::page_file::PageImage;
+use crate::run_keys::is_run_key;
 use crate::space_map::PageRun;
+use crate::swap::Part;
 use crate::tree::Tree;
 
 /// Pages are taken in runs of at most so many bytes, and written when about so many wait.
@@ -32,6 +40,12 @@ pub struct BulkLoader {
     tree: Arc<Tree>,
     format: PageFormat,
     stamp: Lsn,
+    /// Of the rows of the leaf that is being built, if they have stamps of their own.
+    leaf_stamp: Option<Lsn>,
+    /// Of the row that comes next.
+    row_stamp: Option<Lsn>,
+    /// Bytes of a page that are used.
+    fill_bytes: usize,
     from: Vec<u8>,
     to: Vec<u8>,
     builder: LeafBuilder,
@@ -59,6 +73,9 @@ impl Tree {
             tree: Arc::clone(self),
             format: *self.format(),
             stamp,
+            leaf_stamp: None,
+            row_stamp: None,
+            fill_bytes: self.format().page_bytes(),
             from: from.to_vec(),
             to: to.to_vec(),
             builder: LeafBuilder::new(*self.format()),
@@ -78,26 +95,93 @@ impl BulkLoader {
     /// # Errors
     /// `KeyOrder` if the key is not greater than the one before or not in the range, `KeyTooLong`, `Io`.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), TreeError> {
+        self.push_change(key, Change::Put(value))
+    }
+
+    /// As `push`, of a row of a sorted run, where a deletion is a row as well: it hides older ones.
+    ///
+    /// # Errors
+    /// As `push`.
+    ///
+    /// # Panics
+    /// If a row is deleted whose key is none of a sorted run.
+    pub fn push_change(&mut self, key: &[u8], change: Change<'_>) -> Result<(), TreeError> {
         self.check_key(key)?;
-        let value = if value.len() <= self.format.max_inline_value_bytes() {
-            LeafValue::Inline(value)
-        } else {
-            self.write_overflow(value)?
+        let value = match change {
+            Change::Put(value) if value.len() <= self.format.max_inline_value_bytes() => {
+                LeafValue::Inline(value)
+            }
+            Change::Put(value) => self.write_overflow(value)?,
+            Change::Delete => {
+                assert!(is_run_key(RowKey::from(key)), "only sorted runs have deleted rows");
+                LeafValue::Deleted
+            }
         };
+        self.push_row(key, value)
+    }
+
+    /// As `push`, of a long value that is in the tree already: from the graft on it belongs to this row. The chunk that grafts the
+    /// load must take it away from the row that had it, see [`OldValues::Keep`](crate::OldValues).
+    ///
+    /// # Errors
+    /// As `push`.
+    pub fn push_reference(&mut self, key: &[u8], value: OverflowReference) -> Result<(), TreeError> {
+        self.check_key(key)?;
+        self.push_row(key, LeafValue::Overflow(value))
+    }
+
+    /// Notes that the row which is pushed next, or one that was lost between the last one and that, was changed at `stamp`. A leaf
+    /// of rows that have stamps gets the greatest of them instead of the load's; who notes one notes those of all rows.
+    ///
+    /// Of rows that are lost between two leaves the one after gets the stamp, and of those behind the last row the last leaf. A leaf tells what
+    /// changed between its first and its last row; for what is between leaves there is the page above, which the graft makes anew.
+    pub fn note_stamp(&mut self, stamp: Lsn) {
+        self.row_stamp = self.row_stamp.max(Some(stamp));
+    }
+
+    /// Fills leaves up to `permille` of a page: 1000 if nothing else is said.
+    ///
+    /// # Panics
+    /// If it is above 1000.
+    #[must_use]
+    pub fn filled_to(mut self, permille: u16) -> BulkLoader {
+        assert!(permille <= 1000, "{permille} permille of a page");
+        let room = self.format.page_bytes() - PAGE_HEADER_BYTES;
+        self.fill_bytes = PAGE_HEADER_BYTES + room * usize::from(permille) / 1000;
+        self
+    }
+
+    fn push_row(&mut self, key: &[u8], value: LeafValue<'_>) -> Result<(), TreeError> {
         let row = Row { key: RowKey::from(key), value };
-        if !self.builder.push_within(&row, self.format.page_bytes()) {
+        if !self.builder.push_within(&row, self.fill_bytes) {
             let separator = self.separator_before(key);
             self.finish_leaf()?;
             self.separator = separator;
             self.builder.push(&row);
         }
+        self.leaf_stamp = self.leaf_stamp.max(self.row_stamp.take());
         self.row_count += 1;
         Ok(())
+    }
+
+    /// The smallest key whose row the load replaces.
+    pub(crate) fn start(&self) -> &[u8] {
+        &self.from
+    }
+
+    /// The keys whose rows it replaces.
+    pub(crate) fn range(&self) -> Range<Vec<u8>> {
+        self.from.clone()..self.to.clone()
     }
 
     /// Rows added so far.
     pub fn row_count(&self) -> u64 {
         self.row_count
+    }
+
+    /// Leaves that these rows take.
+    pub fn leaf_count(&self) -> u64 {
+        self.leaves.len() as u64 + u64::from(!self.builder.is_empty())
     }
 
     /// Memory for the list of leaves that are built, in bytes: about 40 for each, and the key that parts it from the one before.
@@ -110,20 +194,33 @@ impl BulkLoader {
     ///
     /// # Errors
     /// `Io`, or a damaged page. The load is then given up.
-    pub fn graft(mut self, stamp: Lsn) -> Result<ChunkPlan, TreeError> {
-        if !self.builder.is_empty() {
-            self.finish_leaf()?;
-        }
-        self.write_waiting()?;
+    pub fn graft(self, stamp: Lsn) -> Result<ChunkPlan, TreeError> {
         let tree = Arc::clone(&self.tree);
-        tree.plan_chunk(stamp, |chunk| self.link(chunk))
+        // A load of nothing replaces nothing.
+        let parts = if self.row_count == 0 {
+            Vec::new()
+        } else {
+            vec![Part::Graft { load: Box::new(self), values: OldValues::Free }]
+        };
+        tree.swap(parts, &[], stamp)
     }
 
-    /// Puts the leaves into the tree.
-    fn link(&mut self, chunk: &mut ChunkBuilder<'_>) -> Result<(), TreeError> {
-        if self.leaves.is_empty() {
-            return Ok(());
+    /// Whether it builds leaves for this tree.
+    pub(crate) fn is_of(&self, tree: &Tree) -> bool {
+        std::ptr::eq(&raw const *self.tree, tree)
+    }
+
+    /// Writes what is not written yet.
+    pub(crate) fn finish(&mut self) -> Result<(), TreeError> {
+        if !self.builder.is_empty() {
+            self.leaf_stamp = self.leaf_stamp.max(self.row_stamp.take());
+            self.finish_leaf()?;
         }
+        self.write_waiting()
+    }
+
+    /// Hands its leaves over to a chunk, with their pages.
+    pub(crate) fn hand_over(&mut self, chunk: &mut ChunkBuilder<'_>) -> Result<ChildList, TreeError> {
         if let Some(rest) = self.open_run.take() {
             chunk.space.lock().release(rest)?;
             let run = self.taken.last_mut().expect("the open run is the last one taken that leaves are on");
@@ -131,11 +228,10 @@ impl BulkLoader {
         }
         for run in self.taken.drain(..).filter(|run| run.count > 0) {
             chunk.space.lock().adopt(run);
+            chunk.wrote_ahead = true;
         }
-        chunk.wrote_ahead = true;
-        chunk.statistics.changes = self.row_count;
-        let leaves = std::mem::take(&mut self.leaves);
-        edit_tree(chunk, &mut Graft::new(&self.from, &self.to, leaves))
+        chunk.statistics.changes += self.row_count;
+        Ok(std::mem::take(&mut self.leaves))
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), TreeError> {
@@ -157,7 +253,8 @@ impl BulkLoader {
 
     fn finish_leaf(&mut self) -> Result<(), TreeError> {
         let id = self.next_page()?;
-        let page = self.builder.finish(id, self.stamp);
+        let stamp = self.leaf_stamp.take().unwrap_or(self.stamp);
+        let page = self.builder.finish(id, stamp);
         self.leaves.push(RowKey::from(&self.separator[..]), Child::of(&page));
         self.waiting.push(page);
         Ok(())

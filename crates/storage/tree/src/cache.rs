@@ -50,6 +50,10 @@ pub struct PageCache {
     /// For the remainder of a division by the number of sets, without a division.
     reciprocal: u64,
     resident: AtomicUsize,
+    /// Ways of each set that may have pages; the others are left empty, for what else is to fit into the memory of the cache.
+    ways: AtomicU8,
+    /// Memory of one way of all sets.
+    way_bytes: usize,
 }
 
 impl PageCache {
@@ -68,12 +72,40 @@ impl PageCache {
             images: ImageSlots::new(sets, page_bytes),
             reciprocal: (u64::MAX / sets as u64).wrapping_add(1),
             resident: AtomicUsize::new(0),
+            ways: AtomicU8::new(WAYS_U8),
+            way_bytes: sets * (page_bytes + OVERHEAD_BYTES),
         }
     }
 
     /// Pages that the cache can hold.
     pub fn capacity_pages(&self) -> usize {
-        self.sets.len() * WAYS
+        self.sets.len() * usize::from(self.ways())
+    }
+
+    /// Ways of each set that may have pages.
+    fn ways(&self) -> u8 {
+        // Relaxed: where it matters the latch of the set is held, which `set_aside` takes after it has changed this.
+        self.ways.load(Ordering::Relaxed)
+    }
+
+    /// Leaves `bytes` of its memory to something else: none, one or two eighths of it, and no more than these. Pages that are in the way
+    /// are dropped.
+    pub fn set_aside(&self, bytes: usize) {
+        let left = u8::try_from(bytes.div_ceil(self.way_bytes)).unwrap_or(u8::MAX);
+        let ways = WAYS_U8 - left.min(WAYS_SET_ASIDE_MAX);
+        if self.ways.swap(ways, Ordering::Relaxed) <= ways {
+            return;
+        }
+        let guard = epoch::pin();
+        for (set, head) in self.sets.iter().enumerate() {
+            // Whoever has the latch later puts nothing there any more.
+            let _hand = head.hand.lock();
+            for way in usize::from(ways)..WAYS {
+                if head.tags[way].load(Ordering::Relaxed) != NO_TAG {
+                    self.clear_at(set, way, &guard);
+                }
+            }
+        }
     }
 
     /// Pages that it holds.
@@ -183,13 +215,17 @@ impl PageCache {
     /// An empty way, or the one whose page goes. The latch of the set is held.
     fn victim(&self, set: usize, hand: &mut u8) -> usize {
         let head = &self.sets[set];
-        if let Some(empty) = head.tags.iter().position(|tag| tag.load(Ordering::Relaxed) == NO_TAG) {
+        let ways = self.ways();
+        let mut tags = head.tags[..usize::from(ways)].iter();
+        if let Some(empty) = tags.position(|tag| tag.load(Ordering::Relaxed) == NO_TAG) {
             return empty;
         }
+        // The ways may have been more when it came there.
+        *hand %= ways;
         // Ends: each round takes a chance from every page. Readers may give some back, so the rounds are counted.
         for _ in 0..WAYS * (usize::from(INTERIOR_CHANCES) + 1) {
             let way = usize::from(*hand);
-            *hand = (*hand + 1) % WAYS_U8;
+            *hand = (*hand + 1) % ways;
             let chances = head.chances[way].load(Ordering::Relaxed);
             if chances == 0 {
                 return way;
@@ -240,6 +276,8 @@ const WAYS_U8: u8 = {
     assert!(WAYS == 8);
     8
 };
+/// Of these, at most so many are left to something else: a quarter.
+const WAYS_SET_ASIDE_MAX: u8 = WAYS_U8 / 4;
 
 #[inline]
 fn chances_of(view: &PageView<'_>) -> u8 {
@@ -280,6 +318,27 @@ mod tests {
             let guard = epoch::pin();
             assert!((0..held as u64).all(|id| cache.get(PageId::new(id), &guard).is_some()));
             assert_eq!(cache.resident_pages(), held);
+        }
+    }
+
+    #[test]
+    fn what_is_set_aside_is_left_empty_and_a_quarter_at_most() {
+        let way_bytes = 10 * (4096 + OVERHEAD_BYTES);
+        let cache = PageCache::new(WAYS * way_bytes, 4096);
+        let fill = || (0..200).for_each(|id| cache.insert_if(&leaf(id, id), || true));
+        fill();
+        assert_eq!((cache.resident_pages(), cache.capacity_pages()), (80, 80));
+        for (bytes, pages) in
+            [(1, 70), (way_bytes, 70), (way_bytes + 1, 60), (usize::MAX, 60), (3, 70), (0, 80)]
+        {
+            let before = cache.resident_pages();
+            cache.set_aside(bytes);
+            assert_eq!((cache.resident_pages(), cache.capacity_pages()), (before.min(pages), pages));
+            fill();
+            assert_eq!(cache.resident_pages(), pages, "{bytes} bytes set aside");
+            let guard = epoch::pin();
+            let found = (0..200).filter(|id| cache.get(PageId::new(*id), &guard).is_some()).count();
+            assert_eq!(found, pages, "{bytes} bytes set aside");
         }
     }
 
@@ -378,6 +437,7 @@ mod tests {
             for round in 0..20_000 {
                 let id = random.next_u64() % 100;
                 match random.index(4) {
+                    0 if round % 50 == 0 => cache.set_aside(random.index(3) * 8 * 4096),
                     0 => cache.remove(PageId::new(id)),
                     1 => cache.replace(&leaf(id, round)),
                     _ => cache.insert_if(&leaf(id, round), || true),

@@ -10,8 +10,12 @@
 use seawall_types::PageId;
 
 use crate::error::TreeError;
-use crate::page::{CHILD_HAS_OVERFLOW, Child, InteriorView, LeafValue, LeafView, OverflowReference, RowKey};
+use crate::page::{
+    CHILD_HAS_OVERFLOW, Child, DELETED_OUTSIDE_OF_RUNS, InteriorView, LeafValue, LeafView, OverflowReference,
+    RowKey,
+};
 use crate::published::{PublishedPages, ROOT, ROOT_PAGE};
+use crate::run_keys::is_run_key;
 use crate::space_map::{MapReferences, SpaceMapView, pages_per_map};
 use crate::tree::Tree;
 
@@ -56,7 +60,7 @@ pub struct CheckSummary {
     pub overflow_pages: u64,
     /// Pages of the space map.
     pub space_map_pages: u64,
-    /// Rows.
+    /// Rows, those that are deleted in sorted runs included.
     pub rows: u64,
     /// Bytes of their keys.
     pub key_bytes: u64,
@@ -274,12 +278,15 @@ impl Check<'_> {
             }
             self.walk.summary.rows += 1;
             self.walk.summary.key_bytes += row.key.len() as u64;
+            let place = Range { lower: Some(row.key), upper: Some(row.key) };
             match row.value {
                 LeafValue::Inline(value) => self.walk.summary.value_bytes += value.len() as u64,
                 LeafValue::Overflow(reference) => {
                     self.walk.summary.value_bytes += reference.total_bytes;
-                    self.overflow(reference, Range { lower: Some(row.key), upper: Some(row.key) });
+                    self.overflow(reference, place);
                 }
+                LeafValue::Deleted if is_run_key(row.key) => {}
+                LeafValue::Deleted => self.wrong(child.page, place, DELETED_OUTSIDE_OF_RUNS.to_string()),
             }
         }
     }
@@ -454,6 +461,7 @@ mod tests {
     use crate::page::tests::format_of;
     use crate::page::{InteriorBuilder, Page, Row, encode_leaf};
     use crate::page_file::{PageFile, PageImage};
+    use crate::run_keys::RUN_NUMBERS;
     use crate::space_map::SpaceMap;
 
     fn leaf(page: u64, keys: &[&[u8]]) -> Page {
@@ -553,6 +561,25 @@ mod tests {
                 found.iter().any(|(page, text)| *page == damaged && text.contains(what)),
                 "{what}: {found:?}"
             );
+        }
+    }
+
+    #[test]
+    fn deleted_rows_stand_in_runs_only() {
+        let numbers = RUN_NUMBERS;
+        for (number, is_right) in
+            [(numbers.start - 1, false), (numbers.start, true), (numbers.end - 1, true), (numbers.end, false)]
+        {
+            let [first, second, _] = leaves();
+            let key = [number.to_be_bytes(), [7; 8]].concat();
+            let value =
+                |key: &'static [u8]| Row { key: RowKey::from(key), value: LeafValue::Inline(b"value") };
+            let deleted = Row { key: RowKey::from(&key[..]), value: LeafValue::Deleted };
+            let third = encode_leaf(&format_of(4096), &[value(b"r"), deleted], PageId::new(4), Lsn::ZERO);
+            let (summary, found) = check_of(&disk_with(&tree_of([first, second, third])));
+            assert_eq!(found.is_empty(), is_right, "{number:x}: {found:?}");
+            assert!(found.iter().all(|(page, what)| *page == 4 && what.contains("deleted")), "{found:?}");
+            assert_eq!(summary.rows, 6);
         }
     }
 

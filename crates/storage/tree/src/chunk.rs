@@ -1,7 +1,7 @@
 //! A chunk: the atomic step from one valid tree to the next.
 //!
 //! ```text
-//!   merge, cut, graft --> ChunkPlan { fresh, protected, freed } --> Tree::apply_chunk (in `apply`)
+//!   merge, swap --> ChunkPlan { fresh, protected, freed } --> Tree::apply_chunk (in `apply`)
 //! ```
 //! * **Fresh** pages were free in the last durable tree. Nothing refers to them until the chunk is committed, so they
 //!   are written in place without protection.

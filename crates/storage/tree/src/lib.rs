@@ -29,10 +29,11 @@ mod cursor;
 mod cut;
 mod error;
 mod estimate;
-mod graft;
+mod groups;
 mod image_compression;
 mod image_log;
 mod in_place;
+mod leaf_reads;
 mod lookup;
 mod merge;
 pub mod page;
@@ -42,12 +43,15 @@ mod published;
 mod read_ahead;
 mod readings;
 mod recovery_file;
+mod run_keys;
 #[doc(hidden)]
 pub mod sabotage;
 mod space_map;
 mod superblock;
+mod swap;
 mod sync_gate;
 mod tree;
+mod window;
 
 pub use apply::{AppliedChunk, ApplyDurations};
 pub use bulk_load::BulkLoader;
@@ -57,18 +61,24 @@ pub use chunk::{ChunkPlan, ChunkStatistics};
 pub use cursor::{Direction, LeafCursor, LeafPosition, ParentPage};
 pub use cut::CutPlan;
 pub use error::{ImageLogError, TreeError};
+pub use groups::{Group, GroupLeaf, Groups};
 pub use image_compression::{ImageCompression, UnknownImageCompression};
 pub use image_log::{
     AppendedPiece, ImageLog, ImagePiece, ImageSource, ImageSpan, NoImageSource, StoredImage,
 };
-pub use merge::{Change, DivisibleSource, Merge, MergeSource};
+pub use leaf_reads::LeafReads;
+pub use lookup::RunRow;
+pub use merge::{Change, DivisibleSource, Merge, MergeSource, OldValues};
 pub use page::PAGE_FILE_PATH;
 pub use page_file::{PageFile, PageImage, ReadCounts};
 pub use published::{PublishedPages, ROOT_PAGE};
 pub use recovery_file::RECOVERY_FILE_PATH;
+pub use run_keys::RUN_NUMBERS;
 pub use space_map::{PageRun, SpaceMapView, map_page_of, pages_per_map};
 pub use superblock::{
-    DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockError, SuperblockFile,
-    TreeMarks, UnknownPageProtection,
+    DamagedCopy, Encryption, PageProtection, RUN_NUMBERS_MAX, SUPERBLOCK_PATH, Superblock, SuperblockError,
+    SuperblockFile, TreeMarks, UnknownPageProtection,
 };
+pub use swap::Part;
 pub use tree::{OpenedTree, Tree, TreeAccess, TreeOptions};
+pub use window::{LoadedSlice, LoadedWindow, MergedSlice, MergedWindow, StoredRun, WindowBounds};

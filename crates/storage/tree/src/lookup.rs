@@ -5,10 +5,11 @@
 //! reclaiming memory. It ends: each page must be one level below its parent.
 
 use crossbeam_epoch::{self as epoch, Guard};
+use seawall_types::PageId;
 
 use crate::cursor::{Direction, LeafPosition};
 use crate::error::TreeError;
-use crate::page::{InteriorView, LeafValue, OverflowReference, Page, PageDamage};
+use crate::page::{DELETED_OUTSIDE_OF_RUNS, InteriorView, LeafValue, OverflowReference, Page, PageDamage};
 use crate::published::{HeldPage, PublishedPages, ROOT};
 use crate::tree::Tree;
 
@@ -131,18 +132,49 @@ impl PublishedPages {
         use_value: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<Option<R>, TreeError> {
         let mut short = [0; SHORT_BYTES];
-        match self.find(version, key, &mut short)? {
+        let found = self.find(version, key, &mut short)?;
+        if let Found::Deleted(page) = found {
+            return Err(self.damaged(page, DELETED_OUTSIDE_OF_RUNS));
+        }
+        self.use_found(found, &short, version, |row| use_value(row.value()))
+    }
+
+    /// As `get_at`, of a key that may be one of a sorted run: rows can be deleted there.
+    ///
+    /// # Errors
+    /// If a page on the way cannot be read or is damaged.
+    pub fn run_row_at<R>(
+        &self,
+        version: u64,
+        key: &[u8],
+        use_row: impl FnOnce(RunRow<'_>) -> R,
+    ) -> Result<Option<R>, TreeError> {
+        let mut short = [0; SHORT_BYTES];
+        let found = self.find(version, key, &mut short)?;
+        self.use_found(found, &short, version, use_row)
+    }
+
+    #[inline]
+    fn use_found<R>(
+        &self,
+        found: Found,
+        short: &[u8; SHORT_BYTES],
+        version: u64,
+        use_row: impl FnOnce(RunRow<'_>) -> R,
+    ) -> Result<Option<R>, TreeError> {
+        match found {
             Found::Changed => Ok(None),
-            Found::Nothing => Ok(Some(use_value(None))),
-            Found::Short(length) => Ok(Some(use_value(Some(&short[..length])))),
+            Found::Nothing => Ok(Some(use_row(RunRow::Absent))),
+            Found::Short(length) => Ok(Some(use_row(RunRow::Value(&short[..length])))),
             Found::Inline { page, index } => match page.view().leaf().map(|leaf| leaf.value(index)) {
-                Ok(LeafValue::Inline(value)) => Ok(Some(use_value(Some(value)))),
+                Ok(LeafValue::Inline(value)) => Ok(Some(use_row(RunRow::Value(value)))),
                 _ => unreachable!("the value was found there"),
             },
             Found::Overflow(reference) => {
                 let value = self.read_overflow(reference, version)?;
-                Ok(value.map(|value| use_value(Some(&value))))
+                Ok(value.map(|value| use_row(RunRow::Value(&value))))
             }
+            Found::Deleted(_) => Ok(Some(use_row(RunRow::Deleted))),
         }
     }
 
@@ -176,6 +208,7 @@ impl PublishedPages {
                 Ok(Found::Inline { page, index })
             }
             LeafValue::Overflow(reference) => Ok(Found::Overflow(reference)),
+            LeafValue::Deleted => Ok(Found::Deleted(held.view().id())),
         }
     }
 
@@ -244,6 +277,27 @@ impl PublishedPages {
     }
 }
 
+/// A row of a sorted run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunRow<'a> {
+    /// The run does not say anything about the key.
+    Absent,
+    /// There is no row with the key, whatever stands in older runs and tables.
+    Deleted,
+    /// Its value.
+    Value(&'a [u8]),
+}
+
+impl<'a> RunRow<'a> {
+    #[inline]
+    fn value(self) -> Option<&'a [u8]> {
+        match self {
+            RunRow::Absent | RunRow::Deleted => None,
+            RunRow::Value(value) => Some(value),
+        }
+    }
+}
+
 /// Inline values up to so many bytes are copied. For longer ones their page is shared, which all threads that read the same
 /// page would notice if it were done for every value.
 const SHORT_BYTES: usize = 128;
@@ -261,6 +315,8 @@ enum Found {
         index: usize,
     },
     Overflow(OverflowReference),
+    /// The row is deleted; the page where it stands.
+    Deleted(PageId),
 }
 
 #[cfg(test)]

@@ -20,8 +20,10 @@ mod rows;
 
 pub(crate) use bounds::Bounds;
 pub(crate) use children::ChildList;
+pub use edit::OldValues;
 pub(crate) use edit::{Edits, edit_tree};
 pub use parts::{DivisibleSource, Merge};
+pub(crate) use read::{expect_within, leaf_parent};
 pub(crate) use rows::RowSet;
 
 use std::cell::Cell;
@@ -30,7 +32,7 @@ use seawall_types::Lsn;
 
 use crate::chunk::{ChunkBuilder, ChunkPlan};
 use crate::error::TreeError;
-use crate::page::{InteriorView, LeafValue, LeafView, Page, PageFormat, RowKey};
+use crate::page::{DELETED_OUTSIDE_OF_RUNS, InteriorView, LeafValue, LeafView, Page, PageFormat, RowKey};
 use crate::tree::Tree;
 
 /// What happens to a row.
@@ -157,7 +159,7 @@ impl<'s> ChangedRows<'s> {
             self.key.extend_from_slice(key);
         }
         match old {
-            None => self.source.replaced(&self.key, None),
+            None | Some(LeafValue::Deleted) => self.source.replaced(&self.key, None),
             Some(LeafValue::Inline(value)) => self.source.replaced(&self.key, Some(value)),
             Some(LeafValue::Overflow(reference)) => {
                 self.old_value = chunk.tree.pages.assemble(reference)?;
@@ -257,6 +259,9 @@ impl Edits for ChangedRows<'_> {
             let found = view.search(key);
             let at = found.unwrap_or_else(|index| index);
             assert!(at >= kept, "changes must come in ascending key order");
+            if view.has_deleted() && found.is_ok_and(|index| view.value(index) == LeafValue::Deleted) {
+                return Err(chunk.damaged(page.view().id(), DELETED_OUTSIDE_OF_RUNS));
+            }
             rows.keep(&view, kept..at);
             self.apply(chunk, &view, found, rows)?;
             kept = at + usize::from(found.is_ok());

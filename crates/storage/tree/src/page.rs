@@ -34,15 +34,19 @@ pub(crate) use image::SharedImage;
 pub(crate) use interior::with_children;
 pub use interior::{CHILD_HAS_OVERFLOW, Child, InteriorBuilder, InteriorView};
 pub use key::{RowKey, common_prefix_bytes, shortest_separator};
+pub(crate) use leaf::{DELETED_OUTSIDE_OF_RUNS, RowRun, encode_leaf_of_runs, size_of_runs};
 pub use leaf::{LeafBuilder, LeafSize, LeafValue, LeafView, OverflowReference, Row, encode_leaf};
-pub(crate) use leaf::{RowRun, encode_leaf_of_runs, size_of_runs};
 pub use overflow::{
     EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, encode_extent, extent_pages,
 };
 pub use reference::{PageMark, PageReference};
 
-/// The longest row key: a table id and 4096 bytes. Small pages hold less, see [`PageFormat::max_key_bytes`].
-pub const ROW_KEY_BYTES_MAX: usize = 8 + 4096;
+/// Bytes of what the rows of a sorted run have before their own row key: the id under which the run stands in the tree.
+pub const RUN_PREFIX_BYTES: usize = 8;
+
+/// The longest key in the tree: that of a row in a sorted run, whose own key is a table id and 4096 bytes. Small pages hold
+/// less, see [`PageFormat::max_key_bytes`].
+pub const ROW_KEY_BYTES_MAX: usize = RUN_PREFIX_BYTES + 8 + 4096;
 
 /// Path of the page file in the database's directory.
 pub const PAGE_FILE_PATH: &str = "pages";
@@ -77,9 +81,10 @@ impl PageFormat {
         page.get().saturating_mul(self.page_bytes as u64)
     }
 
-    /// The longest row key a page can hold: 4104 bytes, 2560 with 4 KiB pages.
+    /// The longest key that a page can hold: 4112 bytes, 2568 with 4 KiB pages. Of a row that may come to stand in a sorted
+    /// run, the row key is shorter by [`RUN_PREFIX_BYTES`].
     pub const fn max_key_bytes(&self) -> usize {
-        let most = self.page_bytes / 8 * 5;
+        let most = self.page_bytes / 8 * 5 + RUN_PREFIX_BYTES;
         if most < ROW_KEY_BYTES_MAX { most } else { ROW_KEY_BYTES_MAX }
     }
 

@@ -31,7 +31,7 @@ use seawall_types::PageId;
 
 use crate::cache::PageCache;
 use crate::error::TreeError;
-use crate::page::{Page, PageDamage, PageFormat, PageMark, PageReference, PageView};
+use crate::page::{DELETED_OUTSIDE_OF_RUNS, Page, PageDamage, PageFormat, PageMark, PageReference, PageView};
 use crate::page_file::PageFile;
 use crate::readings::{Reading, Readings};
 use crate::sabotage::{Defect, sabotaged};
@@ -242,6 +242,18 @@ impl PublishedPages {
         self.fetch(at, self.version())
     }
 
+    /// The page as the one writer sees it, if it need not be read from the file.
+    pub(crate) fn page_in_memory(&self, id: PageId) -> Option<Page> {
+        self.cache.get_shared(id).or_else(|| self.in_overlay(id, self.version()))
+    }
+
+    /// As `writer_page`, of `count` pages side by side that are not in memory. They are not put into the cache; whichever images
+    /// are there.
+    pub(crate) fn read_past_cache(&self, first: PageId, count: usize) -> Result<Vec<Page>, TreeError> {
+        self.writer_reads.fetch_add(count as u64, Ordering::Relaxed);
+        self.file.read_pages(first, count)
+    }
+
     /// Pages that merges had to read from the file so far.
     pub fn writer_reads(&self) -> u64 {
         self.writer_reads.load(Ordering::Relaxed)
@@ -283,7 +295,7 @@ impl PublishedPages {
     }
 
     /// Refuses an image that is not the one that the tree refers to.
-    fn expect_image(&self, at: PageReference, page: &Page) -> Result<(), TreeError> {
+    pub(crate) fn expect_image(&self, at: PageReference, page: &Page) -> Result<(), TreeError> {
         match at.page {
             ROOT_PAGE | FIRST_MAP_PAGE => {
                 let Some(marks) = self.marks() else { return Ok(()) };
@@ -297,6 +309,12 @@ impl PublishedPages {
 
     fn stored_page_at(&self, id: PageId, version: u64) -> Result<Page, TreeError> {
         self.in_overlay(id, version).map_or_else(|| self.file.read_page(id), Ok)
+    }
+
+    /// What a reader says who finds a deleted row that is none of a sorted run.
+    #[cold]
+    pub fn deleted_outside_of_runs(&self, page: PageId) -> TreeError {
+        self.damaged(page, DELETED_OUTSIDE_OF_RUNS)
     }
 
     /// A page that does not hold what its place in the tree asks for.

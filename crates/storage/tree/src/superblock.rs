@@ -9,7 +9,7 @@
 //! | offset | bytes | field            | meaning                                                             |
 //! |-------:|------:|------------------|---------------------------------------------------------------------|
 //! |      0 |     8 | magic            | `SEAWALL\n`                                                         |
-//! |      8 |     4 | version          | `FORMAT_VERSION`; another one is refused                            |
+//! |      8 |     4 | version          | 3 until the first run is begun, 4 from then on; another one is refused |
 //! |     12 |     4 | checksum         | CRC-32C of the block with this field zero                           |
 //! |     16 |     8 | sequence         | grows by one with each store                                        |
 //! |     24 |    16 | database         | drawn when the database was created                                 |
@@ -29,7 +29,12 @@
 //! |    128 |    16 | timeline_mark    | drawn when the timeline began; zero for the first one               |
 //! |    144 |     4 | root_mark        | mark of the root page of the tree                                   |
 //! |    148 |     4 | space_map_mark   | mark of the first page of the space map                             |
-//! |    152 |  3944 | reserved         | zero; anything else is refused                                      |
+//! |    152 |     8 | next_run         | no run with this number or a higher one was ever begun; version 3: zero, and above zero in version 4 |
+//! |    160 |     4 | run_count        | runs that the tree lists; version 3: zero                           |
+//! |    164 |  3932 | reserved         | zero; anything else is refused                                      |
+//!
+//! Runs are rows of the tree beside its main part (engine, `runs`). A release that reads version 3 only would pass them over, so it
+//! must refuse a database that may have some.
 //!
 //! The superblock itself is never encrypted: it holds nothing of what users store. Of an encrypted database the marks are
 //! made with the key.
@@ -58,12 +63,16 @@ const NEW_SUPERBLOCK_PATH: &str = "superblock.new";
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"SEAWALL\n";
-const FORMAT_VERSION: u32 = 3;
-const RESERVED_AT: usize = 152;
+/// Of a database in which no run was ever begun.
+const VERSION_WITHOUT_RUNS: u32 = 3;
+const VERSION_WITH_RUNS: u32 = 4;
+const RESERVED_AT: usize = 164;
 const COPIES: u64 = 2;
 /// No position or counter ever comes this far: whoever adds to one need not fear that it runs over.
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
-const _: () = assert!(RESERVED_AT + 3944 == SUPERBLOCK_BYTES);
+/// Runs are numbered below this.
+pub const RUN_NUMBERS_MAX: u64 = 1 << 60;
+const _: () = assert!(RESERVED_AT + 3932 == SUPERBLOCK_BYTES);
 
 /// Where the second copy of a page is while it is being overwritten: a crash that tears the page leaves that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -131,6 +140,10 @@ pub struct Superblock {
     pub log_end: Lsn,
     /// Which images of the root and of the space map's first page belong to these values.
     pub marks: TreeMarks,
+    /// No run with this number or a higher one was ever begun. Zero: there are none, and never were any. At most [`RUN_NUMBERS_MAX`].
+    pub next_run: u64,
+    /// Runs that the tree lists.
+    pub run_count: u32,
 }
 
 /// Why the superblock could not be read or written.
@@ -158,7 +171,9 @@ pub enum SuperblockError {
         second: String,
     },
     /// Written by another release.
-    #[error("{path} has format version {version}; this release reads version {FORMAT_VERSION}")]
+    #[error(
+        "{path} has format version {version}; this release reads versions {VERSION_WITHOUT_RUNS} and {VERSION_WITH_RUNS}"
+    )]
     Version {
         /// The file.
         path: String,
@@ -337,11 +352,15 @@ fn read_copies(file: &dyn DiskFile, path: &str) -> Result<Copies, SuperblockErro
 }
 
 impl Superblock {
+    fn version(&self) -> u32 {
+        if self.next_run == 0 { VERSION_WITHOUT_RUNS } else { VERSION_WITH_RUNS }
+    }
+
     /// The bytes of one copy.
     pub(crate) fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         let mut block = [0; SUPERBLOCK_BYTES];
         block[0..8].copy_from_slice(&MAGIC);
-        block[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        block[8..12].copy_from_slice(&self.version().to_le_bytes());
         block[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         block[24..40].copy_from_slice(self.database.as_bytes());
         block[40..44].copy_from_slice(&self.page_bytes.to_le_bytes());
@@ -360,6 +379,8 @@ impl Superblock {
         block[128..144].copy_from_slice(self.timeline_mark.as_bytes());
         block[144..148].copy_from_slice(&self.marks.root.get().to_le_bytes());
         block[148..152].copy_from_slice(&self.marks.space_map.get().to_le_bytes());
+        block[152..160].copy_from_slice(&self.next_run.to_le_bytes());
+        block[160..164].copy_from_slice(&self.run_count.to_le_bytes());
         let checksum = crc32c(&block);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
         block
@@ -378,7 +399,7 @@ impl Superblock {
             return Err(damaged(format!("checksum stored {stored:#010x}, computed {computed:#010x}")));
         }
         let version = u32_at(block, 8);
-        if version != FORMAT_VERSION {
+        if ![VERSION_WITHOUT_RUNS, VERSION_WITH_RUNS].contains(&version) {
             return Err(CopyError::Version(version));
         }
         if block[RESERVED_AT..].iter().any(|&byte| byte != 0) {
@@ -403,6 +424,13 @@ impl Superblock {
         if [16, 56, 64, 72, 80, 88, 112, 120].iter().any(|offset| u64_at(block, *offset) > COUNTER_MAX) {
             return Err("a position or counter is larger than any can become");
         }
+        let (next_run, run_count) = (u64_at(block, 152), u32_at(block, 160));
+        if (next_run > 0) != (u32_at(block, 8) == VERSION_WITH_RUNS) {
+            return Err("the version does not go with the number of the next run");
+        }
+        if next_run > RUN_NUMBERS_MAX || u64::from(run_count) > next_run {
+            return Err("it has more runs than were begun, or than there are numbers for");
+        }
         Ok(Superblock {
             sequence: u64_at(block, 16),
             database: DatabaseId::from_bytes(database),
@@ -424,6 +452,8 @@ impl Superblock {
                 root: PageMark::new(u32_at(block, 144)),
                 space_map: PageMark::new(u32_at(block, 148)),
             },
+            next_run,
+            run_count,
         })
     }
 
@@ -524,7 +554,20 @@ mod tests {
             in_doubt: 4,
             log_end: Lsn::new(0x7000),
             marks: TreeMarks { root: PageMark::new(5), space_map: PageMark::new(6) },
+            next_run: 0,
+            run_count: 0,
         }
+    }
+
+    fn with_runs() -> Superblock {
+        Superblock { next_run: 9, run_count: 3, ..sample() }
+    }
+
+    fn resealed(mut block: [u8; SUPERBLOCK_BYTES]) -> [u8; SUPERBLOCK_BYTES] {
+        block[12..16].fill(0);
+        let checksum = crc32c(&block);
+        block[12..16].copy_from_slice(&checksum.to_le_bytes());
+        block
     }
 
     #[test]
@@ -564,25 +607,49 @@ mod tests {
 
     #[test]
     fn a_newer_version_and_nonzero_reserved_bytes_are_refused() {
-        let reseal = |mut block: [u8; SUPERBLOCK_BYTES]| {
-            block[12..16].fill(0);
-            let checksum = crc32c(&block);
-            block[12..16].copy_from_slice(&checksum.to_le_bytes());
-            block
-        };
         let mut block = sample().encode();
-        for version in [2, 4] {
+        for version in [2, 5] {
             block[8] = version;
-            let refused = Superblock::decode(&reseal(block));
+            let refused = Superblock::decode(&resealed(block));
             assert!(matches!(refused, Err(CopyError::Version(found)) if found == u32::from(version)));
         }
         for offset in [40, 44, 48, 104, 111, RESERVED_AT, SUPERBLOCK_BYTES - 1] {
             let mut block = sample().encode();
             block[offset] ^= 1;
-            let refused = matches!(Superblock::decode(&reseal(block)), Err(CopyError::Damaged(_)));
+            let refused = matches!(Superblock::decode(&resealed(block)), Err(CopyError::Damaged(_)));
             // An odd page or segment size, timeline zero, protection: all refused.
             assert!(refused || offset == 104, "offset {offset}");
         }
+    }
+
+    /// A database without runs keeps the bytes that releases before runs wrote, and can be opened by them.
+    #[test]
+    fn the_first_run_makes_it_version_4() {
+        for (values, version) in [(sample(), 3), (with_runs(), 4)] {
+            let block = values.encode();
+            assert_eq!(u32_at(&block, 8), version);
+            assert_eq!(Superblock::from_block(&block), Some(values));
+        }
+        // All runs were merged: their numbers are still not to be drawn again.
+        let emptied = Superblock { run_count: 0, ..with_runs() };
+        assert_eq!(Superblock::from_block(&emptied.encode()), Some(emptied));
+    }
+
+    #[test]
+    fn counts_of_runs_that_do_not_go_together_are_refused() {
+        let changed = |offset: usize, byte: u8| {
+            let mut block = with_runs().encode();
+            block[offset] = byte;
+            Superblock::from_block(&resealed(block))
+        };
+        assert_eq!(changed(160, 9).unwrap().run_count, 9);
+        assert_eq!(changed(160, 10), None, "more runs than were begun");
+        assert_eq!(changed(152, 0), None, "version 4 without a run");
+        assert_eq!(changed(8, 3), None, "version 3 with runs");
+        assert_eq!(changed(159, 0x11), None, "more than there are numbers for");
+        assert_eq!(changed(159, 0x10), None, "more than there are numbers for");
+        let most = Superblock { next_run: RUN_NUMBERS_MAX, ..with_runs() };
+        assert_eq!(Superblock::from_block(&most.encode()), Some(most));
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub struct OpenedTree {
 
 /// The B+tree: one ordered map from byte strings to byte strings, which changes only by chunks.
 ///
-/// Readers never wait for the writer. There is one writer at a time: `merge_chunk`, `cut` and `BulkLoader::graft` plan
+/// Readers never wait for the writer. There is one writer at a time: `merge_chunk`, `swap`, `cut` and `BulkLoader::graft` plan
 /// a chunk, `apply_chunk` applies it; a plan that was not applied is given up when the next one is made.
 #[derive(Debug)]
 pub struct Tree {

@@ -56,6 +56,29 @@ fn an_encrypted_tree_holds_the_same_rows() {
     }
 }
 
+/// Leaves that are read many at a time are decrypted each for itself.
+#[test]
+fn a_window_of_an_encrypted_tree_holds_the_same_rows() {
+    let disk = SimulatedDisk::new(1);
+    let keys = keys(&disk, 1);
+    let tree = Arc::new(create(&disk, encrypted(&keys)));
+    let mut model = Model::new();
+    for seed in 0..4 {
+        let changes = random_changes(seed);
+        merge(&tree, &changes, u64::MAX).unwrap();
+        apply_to(&mut model, &changes);
+    }
+    let changes = random_changes(5);
+    let mut source = common::Source::new(&changes);
+    let merged =
+        tree.merge_window(vec![]..vec![9], &[], Some(&mut source), &|_| false, common::STAMP).unwrap();
+    tree.apply_chunk(merged.chunk, None).unwrap();
+    apply_to(&mut model, &changes);
+    assert_holds(&tree, &model, "after a window");
+    drop(tree);
+    assert_holds(&reopen(&disk, encrypted(&keys)), &model, "after opening");
+}
+
 /// The needles stand in keys, values and long values, and at every border of compression.
 #[test]
 fn no_file_holds_a_key_or_a_value() {

@@ -118,6 +118,7 @@ fn scan(tree: &seawall_tree::Tree, random: &mut SeededRandom) {
                     round_of(number, &found);
                 }
             }
+            LeafValue::Deleted => panic!("row {number} is deleted"),
         }
         cursor.advance(pages).unwrap();
     }

@@ -38,6 +38,8 @@ pub(super) fn values() -> Superblock {
         in_doubt: 0,
         log_end: Lsn::ZERO,
         marks: TreeMarks::default(),
+        next_run: 0,
+        run_count: 0,
     }
 }
 

@@ -10,10 +10,12 @@ use seawall_types::Lsn;
 use crate::background::IDLE;
 use crate::checkpoint::priority::Priority;
 use crate::checkpoint::statistics::Trigger;
+use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::policy::FailedRule;
 use crate::options::PublishStatistics;
+use crate::runs::debt::{Aim, Slice};
 
 /// How long a failed checkpoint waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -37,6 +39,18 @@ impl Engine {
             self.start("seawall-archive", Box::new(Engine::keep_archive_holds))?;
         }
         self.start("seawall-apply", Box::new(Engine::keep_applying))
+    }
+
+    /// Reads the filters of runs, on a thread of its own where there may be threads.
+    pub(crate) fn begin_reading_filters(self: &Arc<Self>) -> Result<(), Error> {
+        if self.view().runs.is_empty() {
+            return Ok(());
+        }
+        if self.is_manual() {
+            self.read_filters();
+            return Ok(());
+        }
+        self.start("seawall-filters", Box::new(Engine::read_filters))
     }
 
     /// Starts those that a database needs besides when it takes writes.
@@ -100,6 +114,9 @@ impl Engine {
             let trigger = if wanted { self.limit_reached().or(left) } else { self.interval_over() };
             let Some(trigger) = trigger else {
                 self.drop_unneeded_memtables();
+                if self.merge_runs_meanwhile() {
+                    continue;
+                }
                 background.checkpoint_work.wait(seen, Some(IDLE));
                 continue;
             };
@@ -124,6 +141,30 @@ impl Engine {
             background.checkpoint_wanted.store(true, Ordering::SeqCst);
             if !background.stopping() {
                 background.checkpoint_work.wait(seen, Some(RETRY));
+            }
+        }
+    }
+
+    /// Merges a window of runs, if one is due and nobody wants to change the tree meanwhile; whether it did.
+    fn merge_runs_meanwhile(&self) -> bool {
+        let may_write = self.lifecycle.check_open().and_then(|()| self.lifecycle.check_not_stopped());
+        if self.view().runs.is_empty() || self.checkpoint_turn.is_wanted() || may_write.is_err() {
+            return false;
+        }
+        let Some(mut state) = self.checkpoint_turn.try_take() else { return false };
+        let state: &mut CheckpointState = &mut state;
+        let aim = if self.is_idle(state) { Aim::NoRuns } else { Aim::Share };
+        let merge = || Priority::GivesWay.run(|| self.merge_slice(state, aim));
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge)) {
+            Ok(Ok(slice)) => slice == Slice::Window,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "merging runs failed; it will be tried again");
+                false
+            }
+            Err(_) => {
+                let error = self.lifecycle.stop("a merge of runs panicked".to_owned());
+                tracing::error!(%error, "merging runs failed");
+                false
             }
         }
     }

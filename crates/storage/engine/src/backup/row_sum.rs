@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use seawall_codec::checksum::Crc64;
+use seawall_codec::checksum::{Crc64, mixed};
 use seawall_tree::page::{LeafValue, LeafView};
 
 /// How many rows there are, and a sum over them, whatever leaves they lie in.
@@ -20,36 +20,44 @@ pub struct RowSum {
 
 impl RowSum {
     /// Adds rows of a leaf.
-    pub(crate) fn add(&mut self, leaf: &LeafView<'_>, rows: Range<usize>) {
+    pub(crate) fn add_rows(&mut self, leaf: &LeafView<'_>, rows: Range<usize>) {
         let mut prefix = Crc64::new();
         prefix.update(leaf.prefix());
         for index in rows {
             let row = leaf.row(index);
             let mut checksum = prefix;
             checksum.update(row.key.suffix());
-            // What parts the key from the value, however both are spelled.
-            let key_bytes = (leaf.prefix().len() + row.key.suffix().len()) as u64;
-            match row.value {
-                LeafValue::Inline(value) => {
-                    checksum.update(&key_bytes.to_le_bytes());
-                    checksum.update(value);
-                }
-                LeafValue::Overflow(reference) => {
-                    checksum.update(&(!key_bytes).to_le_bytes());
-                    checksum.update(&reference.total_bytes.to_le_bytes());
-                }
-            }
-            self.rows += 1;
-            self.sum = self.sum.wrapping_add(mixed(checksum.finish()));
+            self.add_value(checksum, leaf.prefix().len() + row.key.suffix().len(), row.value);
         }
     }
-}
 
-/// Checksums of similar rows are similar, and sums of those may be equal: the finalizer of `SplitMix64` makes them unlike.
-fn mixed(checksum: u64) -> u64 {
-    let once = (checksum ^ (checksum >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let twice = (once ^ (once >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    twice ^ (twice >> 31)
+    /// Adds a row.
+    pub(crate) fn add(&mut self, row_key: &[u8], value: LeafValue<'_>) {
+        let mut checksum = Crc64::new();
+        checksum.update(row_key);
+        self.add_value(checksum, row_key.len(), value);
+    }
+
+    /// Adds a row whose key has this checksum and length.
+    fn add_value(&mut self, mut checksum: Crc64, key_bytes: usize, value: LeafValue<'_>) {
+        // What parts the key from the value, however both are spelled.
+        let key_bytes = key_bytes as u64;
+        match value {
+            LeafValue::Inline(value) => {
+                checksum.update(&key_bytes.to_le_bytes());
+                checksum.update(value);
+            }
+            LeafValue::Overflow(reference) => {
+                checksum.update(&(!key_bytes).to_le_bytes());
+                checksum.update(&reference.total_bytes.to_le_bytes());
+            }
+            // No row that anybody sees.
+            LeafValue::Deleted => return,
+        }
+        self.rows += 1;
+        // Checksums of similar rows are similar, and sums of those may be equal.
+        self.sum = self.sum.wrapping_add(mixed(checksum.finish()));
+    }
 }
 
 #[cfg(test)]
@@ -63,7 +71,7 @@ mod tests {
 
     fn sum_of_leaves(leaves: &[Rows<'_>]) -> RowSum {
         let format = PageFormat::new(4096, &DatabaseId::from_bytes([1; 16])).unwrap();
-        let mut sum = RowSum::default();
+        let (mut sum, mut total) = (RowSum::default(), RowSum::default());
         for rows in leaves {
             let mut builder = LeafBuilder::new(format);
             for (key, value) in *rows {
@@ -71,7 +79,11 @@ mod tests {
             }
             let page = builder.finish(PageId::new(7), Lsn::new(1));
             let leaf = page.view().leaf().unwrap();
-            sum.add(&leaf, 0..leaf.len());
+            let mut by_row = RowSum::default();
+            (0..leaf.len()).for_each(|row| by_row.add(&leaf.key(row).to_vec(), leaf.value(row)));
+            sum.add_rows(&leaf, 0..leaf.len());
+            total = RowSum { rows: total.rows + by_row.rows, sum: total.sum.wrapping_add(by_row.sum) };
+            assert_eq!(sum, total, "by rows and by leaves");
         }
         sum
     }

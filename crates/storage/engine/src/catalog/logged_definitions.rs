@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use seawall_types::TableId;
 use seawall_wal::Changes;
 
-use crate::catalog::{self, NameRow, ObjectRow, ReclaimRow};
+use crate::catalog::{self, FIRST_LOCAL_TABLE, NameRow, ObjectRow, ReclaimRow};
 use crate::error::Error;
 use crate::row_key;
 
@@ -90,9 +90,13 @@ pub(crate) fn next_id(row_key: &[u8], value: Option<&[u8]>) -> Result<u64, Error
         }
         _ => return Ok(0),
     };
-    let too_high =
-        || Error::Catalog { place: format!("table {highest}"), problem: "no table has so high a number" };
-    highest.checked_add(1).ok_or_else(too_high)
+    if highest >= FIRST_LOCAL_TABLE {
+        return Err(Error::Catalog {
+            place: format!("table {highest}"),
+            problem: "no table has so high a number",
+        });
+    }
+    Ok(highest + 1)
 }
 
 /// Whether a record gives the storage of a row of `reclaim` to a table.

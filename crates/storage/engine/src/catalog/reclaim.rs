@@ -4,6 +4,7 @@
 //! The row of `reclaim` goes with a commit of its own, after the redo point has passed the drop: no replay can bring
 //! rows back that nobody reclaims.
 
+use std::iter::Peekable;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
@@ -18,6 +19,7 @@ use crate::error::Error;
 use crate::options::Durability;
 use crate::pacing::merge_pace::MergePace;
 use crate::row_key;
+use crate::runs::run::Run;
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::scan::{self, Direction};
 use crate::snapshots::view::Frozen;
@@ -99,7 +101,7 @@ impl Engine {
         Ok(found)
     }
 
-    /// Takes the rows of storages out of the tree, as many storages at a time as a chunk holds.
+    /// Takes the rows of storages out of the tree and its runs, as many storages at a time as a chunk holds.
     pub(crate) fn cut_out(
         &self,
         storages: &[(TableId, Lsn)],
@@ -109,10 +111,22 @@ impl Engine {
         let mut storages: Vec<TableId> = storages.iter().map(|(storage, _)| *storage).collect();
         storages.sort_unstable();
         storages.dedup();
-        let mut next = 0;
-        while next < storages.len() {
-            let mut ranges;
-            (ranges, next) = ranges_from(&storages, next);
+        let mut runs = self.view().runs.to_vec();
+        runs.sort_unstable_by_key(|run| run.number);
+        let in_runs = runs.iter().flat_map(|run| ranges_in_run(run, &storages));
+        self.cut_ranges(table_ranges(&storages).chain(in_runs), pace, totals)
+    }
+
+    /// Takes the rows of ranges, which ascend, out of the tree, as many ranges at a time as a chunk holds.
+    pub(crate) fn cut_ranges(
+        &self,
+        ranges: impl Iterator<Item = Range<Vec<u8>>>,
+        pace: &mut MergePace<'_>,
+        totals: &mut Totals,
+    ) -> Result<(), Error> {
+        let mut left = ranges.peekable();
+        while left.peek().is_some() {
+            let mut ranges = next_ranges(&mut left);
             while !ranges.is_empty() {
                 let budget_bytes = self.options.checkpoint.chunk_bytes;
                 // Not the freeze point: a checkpoint that only cuts may have that of the one before, and a backup that was begun in
@@ -205,20 +219,36 @@ fn count(things: usize) -> u64 {
     u64::try_from(things).expect("a count of things in memory fits into 64 bits")
 }
 
-/// The key ranges of storages from `next` on, which ascend, neighbours made one; and which storage is the next one.
-fn ranges_from(storages: &[TableId], mut next: usize) -> (Vec<Range<Vec<u8>>>, usize) {
-    let mut ranges: Vec<Range<Vec<u8>>> = Vec::new();
-    while let Some(storage) = storages.get(next) {
+/// The key ranges of storages, which ascend.
+fn table_ranges(storages: &[TableId]) -> impl Iterator<Item = Range<Vec<u8>>> {
+    storages.iter().map(|storage| {
         let (from, to) = row_key::table_range(*storage);
+        from..to
+    })
+}
+
+/// Where a run has rows of storages, which ascend. Segments of its filter stay until the run goes: one may have rows of other storages, too.
+fn ranges_in_run(run: &Run, storages: &[TableId]) -> impl Iterator<Item = Range<Vec<u8>>> {
+    let storages = storages.iter().filter(|storage| run.may_have_rows_of(**storage));
+    storages.map(|storage| {
+        let (from, to) = row_key::table_range(*storage);
+        run.key_of(&from)..run.key_of(&to)
+    })
+}
+
+/// The next ranges for a chunk, neighbours made one.
+fn next_ranges(left: &mut Peekable<impl Iterator<Item = Range<Vec<u8>>>>) -> Vec<Range<Vec<u8>>> {
+    let mut ranges: Vec<Range<Vec<u8>>> = Vec::new();
+    while let Some(next) = left.peek() {
         let is_full = ranges.len() == CUT_RANGES_MAX;
         match ranges.last_mut() {
-            Some(last) if last.end == from => last.end = to,
+            Some(last) if last.end == next.start => last.end.clone_from(&next.end),
             _ if is_full => break,
-            _ => ranges.push(from..to),
+            _ => ranges.push(next.clone()),
         }
-        next += 1;
+        left.next();
     }
-    (ranges, next)
+    ranges
 }
 
 /// Storages that a memtable enters into `reclaim`, and storages that it takes out.
@@ -247,15 +277,14 @@ mod tests {
     #[test]
     fn neighbours_are_cut_as_one_range_and_no_chunk_gets_too_many() {
         let neighbours: Vec<TableId> = (100..100_000).map(TableId::new).collect();
-        let (ranges, next) = ranges_from(&neighbours, 0);
+        let mut left = table_ranges(&neighbours).peekable();
         let whole = row_key::table_range(TableId::new(100)).0..row_key::table_range(TableId::new(99_999)).1;
-        assert_eq!((ranges, next), (vec![whole], neighbours.len()));
+        assert_eq!(next_ranges(&mut left), [whole]);
+        assert_eq!(left.next(), None);
         let apart: Vec<TableId> = (0..40_000).map(|number| TableId::new(100 + 2 * number)).collect();
-        let (mut next, mut counts) = (0, Vec::new());
-        while next < apart.len() {
-            let ranges;
-            (ranges, next) = ranges_from(&apart, next);
-            counts.push(ranges.len());
+        let (mut left, mut counts) = (table_ranges(&apart).peekable(), Vec::new());
+        while left.peek().is_some() {
+            counts.push(next_ranges(&mut left).len());
         }
         assert_eq!(counts, [CUT_RANGES_MAX, CUT_RANGES_MAX, 40_000 - 2 * CUT_RANGES_MAX]);
     }

@@ -8,7 +8,10 @@
 //!
 //! The rows may be divided by key among threads: each row is then merged, and gets its base, by one of them.
 
-use seawall_memtable::{Cursor, Lookup, Memtable};
+use std::ops::Range;
+use std::sync::Arc;
+
+use seawall_memtable::{Cursor, Lookup, Memtable, Versions};
 use seawall_tree::{Change, DivisibleSource, MergeSource};
 use seawall_types::{Lsn, TableId};
 
@@ -45,6 +48,10 @@ pub(crate) struct FrozenRows<'a> {
     from: Vec<u8>,
     /// First key that is not taken.
     end: Option<Vec<u8>>,
+    /// Only rows of these ranges are taken, which ascend; `None`: of all keys.
+    ranges: Option<Arc<[Range<Vec<u8>>]>>,
+    /// The first of them that may have rows from the one at hand on.
+    range_index: usize,
     /// Storages whose rows are about to be cut out, ascending.
     skipped: Vec<TableId>,
     keeper: Option<&'a dyn KeepReplaced>,
@@ -59,22 +66,29 @@ impl<'a> FrozenRows<'a> {
     /// Rows of users' tables, without those of `skipped` storages.
     pub(crate) fn of_users(memtable: &'a Memtable, start: Lsn, mut skipped: Vec<TableId>) -> FrozenRows<'a> {
         skipped.sort_unstable();
-        FrozenRows::new(memtable, start, &first_user_key(), None, skipped)
+        FrozenRows::new(memtable, start, &first_user_key(), None, skipped, None)
     }
 
     /// Rows of system tables.
     pub(crate) fn of_system(memtable: &'a Memtable, start: Lsn) -> FrozenRows<'a> {
-        FrozenRows::new(memtable, start, &[], Some(first_user_key()), Vec::new())
+        FrozenRows::new(memtable, start, &[], Some(first_user_key()), Vec::new(), None)
     }
 
     /// The rows of the system tables that list the tables.
     pub(crate) fn of_catalog(memtable: &'a Memtable, start: Lsn) -> FrozenRows<'a> {
-        FrozenRows::new(memtable, start, &[], Some(first_key_behind_catalog()), Vec::new())
+        FrozenRows::new(memtable, start, &[], Some(first_key_behind_catalog()), Vec::new(), None)
     }
 
     /// Rows of the other system tables.
     pub(crate) fn of_system_behind_catalog(memtable: &'a Memtable, start: Lsn) -> FrozenRows<'a> {
-        FrozenRows::new(memtable, start, &first_key_behind_catalog(), Some(first_user_key()), Vec::new())
+        FrozenRows::new(
+            memtable,
+            start,
+            &first_key_behind_catalog(),
+            Some(first_user_key()),
+            Vec::new(),
+            None,
+        )
     }
 
     fn new(
@@ -83,6 +97,7 @@ impl<'a> FrozenRows<'a> {
         from: &[u8],
         end: Option<Vec<u8>>,
         skipped: Vec<TableId>,
+        ranges: Option<Arc<[Range<Vec<u8>>]>>,
     ) -> FrozenRows<'a> {
         let mut cursor = Cursor::new();
         cursor.seek(memtable, from);
@@ -93,6 +108,8 @@ impl<'a> FrozenRows<'a> {
             current: None,
             from: from.to_vec(),
             end,
+            ranges,
+            range_index: 0,
             skipped,
             keeper: None,
             snapshot_floor: Lsn::ZERO,
@@ -102,6 +119,12 @@ impl<'a> FrozenRows<'a> {
         rows.step();
         rows.skip_unwanted();
         rows
+    }
+
+    /// Only the rows of `ranges`, which ascend and do not overlap. None of them must be taken yet.
+    pub(crate) fn within(self, ranges: Vec<Range<Vec<u8>>>) -> FrozenRows<'a> {
+        let all = FrozenRows { ranges: Some(ranges.into()), ..self };
+        all.part(&all.from, all.end.clone())
     }
 
     /// From now on what the merge replaces is kept, behind the row's versions, for snapshots older than the freeze point and
@@ -148,7 +171,8 @@ impl<'a> FrozenRows<'a> {
 
     /// The rows from `from` to `end`, none of them taken.
     fn part(&self, from: &[u8], end: Option<Vec<u8>>) -> FrozenRows<'a> {
-        let rows = FrozenRows::new(self.memtable, self.start, from, end, self.skipped.clone());
+        let (skipped, ranges) = (self.skipped.clone(), self.ranges.clone());
+        let rows = FrozenRows::new(self.memtable, self.start, from, end, skipped, ranges);
         FrozenRows {
             keeper: self.keeper,
             snapshot_floor: self.snapshot_floor,
@@ -168,10 +192,26 @@ impl<'a> FrozenRows<'a> {
     }
 
     fn step(&mut self) {
-        let next = self.cursor.next(self.memtable);
+        let next = self.next_in_ranges();
         self.current = next
             .filter(|(key, _)| self.end.as_ref().is_none_or(|end| *key < &end[..]))
             .map(|(key, versions)| (key, dropped_tables::as_merged(key, versions.newest().1)));
+    }
+
+    /// The next row of the memtable that is in one of the ranges.
+    fn next_in_ranges(&mut self) -> Option<(&'a [u8], Versions<'a>)> {
+        let mut next = self.cursor.next(self.memtable)?;
+        let Some(ranges) = &self.ranges else { return Some(next) };
+        loop {
+            let passed = |range: &&Range<Vec<u8>>| range.end.as_slice() <= next.0;
+            self.range_index += ranges[self.range_index..].iter().take_while(passed).count();
+            let range = ranges.get(self.range_index)?;
+            if next.0 >= range.start.as_slice() {
+                return Some(next);
+            }
+            self.cursor.seek(self.memtable, &range.start);
+            next = self.cursor.next(self.memtable)?;
+        }
     }
 
     fn skip_unwanted(&mut self) {
@@ -192,7 +232,7 @@ fn first_key_behind_catalog() -> Vec<u8> {
     row_key::table_range(catalog::RECLAIM).0
 }
 
-fn first_user_key() -> Vec<u8> {
+pub(crate) fn first_user_key() -> Vec<u8> {
     row_key::encode(TableId::new(FIRST_USER_TABLE), b"")
 }
 
@@ -263,6 +303,8 @@ impl MergeSource for FrozenRows<'_> {
 
 #[cfg(test)]
 mod tests {
+    use seawall_simulation::{SeededRandom, seeds};
+
     use super::*;
 
     #[test]
@@ -303,6 +345,48 @@ mod tests {
         }
         assert_eq!(found, users);
         assert_eq!(FrozenRows::taken_of(&parts), 4_500 + 2 * 4_000);
+    }
+
+    #[test]
+    fn rows_within_ranges_are_those_of_a_model() {
+        for seed in seeds(50) {
+            let mut random = SeededRandom::new(seed);
+            let memtable = Memtable::new(1 << 20);
+            let key_of =
+                |number: u64| row_key::encode(TableId::new(FIRST_USER_TABLE), &number.to_be_bytes()[6..]);
+            let mut keys: Vec<Vec<u8>> =
+                (0..random.below(3_000)).map(|_| key_of(random.below(4_000))).collect();
+            for key in &keys {
+                memtable.insert(key, Lsn::new(1), Some(b"value"), || Lsn::ZERO);
+            }
+            keys.sort();
+            keys.dedup();
+            let count = usize::try_from(random.below(10)).unwrap();
+            let mut bounds: Vec<u64> = (0..2 * count).map(|_| random.below(4_100)).collect();
+            bounds.sort_unstable();
+            let ranges: Vec<Range<Vec<u8>>> =
+                bounds.chunks(2).map(|pair| key_of(pair[0])..key_of(pair[1])).collect();
+            keys.retain(|key| ranges.iter().any(|range| range.contains(key)));
+            let mut rows = FrozenRows::of_users(&memtable, Lsn::ZERO, Vec::new()).within(ranges.clone());
+            let mut parts = Vec::new();
+            // Divided among threads, too.
+            for key in rows.dividing_keys(usize::try_from(random.below(3)).unwrap()) {
+                if rows.peek().is_some_and(|(first, _)| *first < key[..]) {
+                    let rest = rows.split_off(&key);
+                    parts.push(std::mem::replace(&mut rows, rest));
+                }
+            }
+            parts.push(rows);
+            let mut found = Vec::new();
+            for part in &mut parts {
+                while let Some((key, _)) = part.peek() {
+                    found.push(key.to_vec());
+                    part.advance();
+                }
+            }
+            assert_eq!(found, keys, "seed {seed}");
+            assert_eq!(FrozenRows::taken_of(&parts), keys.len() as u64, "seed {seed}");
+        }
     }
 
     struct All;

@@ -10,7 +10,7 @@ pub(crate) enum Priority {
 }
 
 impl Priority {
-    pub(super) fn run<R: Send>(self, work: impl FnOnce() -> R + Send) -> R {
+    pub(crate) fn run<R: Send>(self, work: impl FnOnce() -> R + Send) -> R {
         match self {
             Priority::Own => work(),
             Priority::GivesWay => seawall_sync::giving_way(work),

@@ -82,8 +82,12 @@ pub struct CheckpointStatistics {
     pub redo_point_before: Lsn,
     /// The freeze point: where replay starts from now on.
     pub redo_point: Lsn,
-    /// Rows merged into the tree.
+    /// Rows merged into the tree, those of its run included.
     pub rows: u64,
+    /// Rows of them that went into a sorted run.
+    pub run_rows: u64,
+    /// Bytes of the run's leaves; `page_file_bytes` has them, too.
+    pub run_bytes: u64,
     /// Chunks applied.
     pub chunks: u64,
     /// Leaves built.
@@ -133,6 +137,8 @@ impl CheckpointStatistics {
             redo_point_before = %self.redo_point_before,
             redo_point = %self.redo_point,
             rows = self.rows,
+            run_rows = self.run_rows,
+            run_bytes = self.run_bytes,
             chunks = self.chunks,
             pages_read = self.pages_read,
             fresh_pages = self.fresh_pages,
@@ -183,6 +189,10 @@ impl CheckpointHistory {
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) rows: u64,
+    /// Of them those that went into a run.
+    pub(crate) run_rows: u64,
+    /// Bytes of its leaves.
+    pub(crate) run_bytes: u64,
     pub(crate) chunks: u64,
     pub(crate) chunk: ChunkStatistics,
     pub(crate) page_file_bytes: u64,
@@ -212,6 +222,16 @@ impl Totals {
         sum.publish_max = sum.publish_max.max(part.publish);
     }
 
+    /// A run was written: rows, leaves with those of its filter, and the bytes of these.
+    pub(crate) fn add_run(&mut self, rows: u64, leaves: u64, bytes: u64) {
+        self.chunk.leaves += leaves;
+        self.chunk.fresh_pages += leaves;
+        self.rows += rows;
+        self.run_rows += rows;
+        self.run_bytes += bytes;
+        self.page_file_bytes += bytes;
+    }
+
     /// Bytes written to page file and recovery file.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.page_file_bytes + self.recovery_file_bytes
@@ -233,6 +253,8 @@ mod tests {
                 redo_point_before: Lsn::ZERO,
                 redo_point: Lsn::new(number),
                 rows: 0,
+                run_rows: 0,
+                run_bytes: 0,
                 chunks: 0,
                 leaves: 0,
                 interiors: 0,

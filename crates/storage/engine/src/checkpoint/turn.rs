@@ -7,6 +7,8 @@ use seawall_sync::{Mutex, MutexGuard};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::ListedStorage;
+use crate::runs::debt::WindowTable;
+use crate::runs::run::RunNumber;
 
 /// What checkpoints remember from one to the next.
 #[derive(Debug)]
@@ -21,6 +23,12 @@ pub(crate) struct CheckpointState {
     /// Nothing is left in the system table `prepared` that an earlier process has not merged to its end, or it is being
     /// deleted.
     pub(crate) strays_are_gone: bool,
+    /// No run is in the tree that the list lacks. See `runs::unlisted`.
+    pub(crate) unlisted_runs_are_gone: bool,
+    /// The number of the next run: the superblock says that it is used, and no page has it yet.
+    pub(crate) drawn_run: Option<RunNumber>,
+    /// Which windows have how much of runs; `None` until it is asked for.
+    pub(crate) windows: Option<WindowTable>,
 }
 
 /// See the module.
@@ -33,8 +41,15 @@ pub(crate) struct CheckpointTurn {
 
 impl CheckpointTurn {
     pub(crate) fn new(now: Duration) -> CheckpointTurn {
-        let state =
-            CheckpointState { last_end: now, reclaim: None, struck_off: Vec::new(), strays_are_gone: false };
+        let state = CheckpointState {
+            last_end: now,
+            reclaim: None,
+            struck_off: Vec::new(),
+            strays_are_gone: false,
+            unlisted_runs_are_gone: false,
+            drawn_run: None,
+            windows: None,
+        };
         CheckpointTurn { state: Mutex::new(state), waiters: AtomicU64::new(0) }
     }
 

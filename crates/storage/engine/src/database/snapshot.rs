@@ -95,7 +95,7 @@ impl Snapshot {
     }
 
     /// About how many rows of `table` are in `bounds`, for as much effort as two point reads. Rows that no checkpoint has taken up yet are
-    /// not counted.
+    /// not counted. Two more reads for each run; a row that was changed may be counted once more for each run that has the change.
     ///
     /// # Errors
     /// As `get`.
@@ -111,7 +111,16 @@ impl Snapshot {
             Bound::Unbounded => Vec::new(),
         };
         let (from, to) = row_bounds(storage, &bounds);
-        self.engine.tree.estimate_rows(&key(from), &key(to)).map_err(|error| Error::tree(&error))
+        let (from, to) = (key(from), key(to));
+        let estimate = |from: &[u8], to: &[u8]| {
+            self.engine.tree.estimate_rows(from, to).map_err(|error| Error::tree(&error))
+        };
+        let mut rows = estimate(&from, &to)?;
+        let view = self.engine.view();
+        for run in view.runs(self.lsn()).filter(|run| run.may_have_rows_of(storage)) {
+            rows += estimate(&run.key_of(&from), &run.key_of(&to))? * run.share_of_values();
+        }
+        Ok(rows)
     }
 
     fn check_usable(&self) -> Result<(), Error> {

@@ -203,6 +203,9 @@ pub(crate) fn read_all(tree: &Tree) -> Result<StoredRows, Error> {
                     .read_overflow(reference, position.version())
                     .map_err(failed)?
                     .ok_or_else(|| damaged(stamp, "the tree changed while it was read"))?,
+                LeafValue::Deleted => {
+                    return Err(failed(tree.pages().deleted_outside_of_runs(position.page().view().id())));
+                }
             };
             let (body_bytes, short) = decode_head(stamp, &value)?;
             found.prepared.push(StoredPrepared { stamp, body_bytes, body: short.map(Arc::from) });

@@ -23,6 +23,9 @@ use crate::inspect::log_records::open_reader;
 use crate::options::Options;
 use crate::recovery::timeline::Continuation;
 use crate::row_key;
+use crate::runs::check::check_run;
+use crate::runs::list::read_list;
+use crate::runs::run::Runs;
 use crate::snapshots::scan::{Direction, Range};
 use held_log::check_held_log;
 
@@ -109,8 +112,10 @@ impl std::fmt::Display for KeyRange {
 pub struct CheckSummary {
     /// Pages read.
     pub pages: u64,
-    /// Rows in the tree.
+    /// Rows in the main part of the tree.
     pub rows: u64,
+    /// Rows in sorted runs. A row that was changed may be in several of them, and in the main part.
+    pub run_rows: u64,
     /// Pages from root to leaf.
     pub depth: u8,
     /// Records of the log read.
@@ -317,6 +322,24 @@ fn read_prepared(tree: &Tree, expected: Option<u64>, reports: &mut Reports<'_>) 
     Ok(())
 }
 
+/// Reads the list of runs, as an open does. What is wrong with it is reported.
+fn check_list_of_runs(tree: &Tree, superblock: &Superblock, reports: &mut Reports<'_>) -> Runs {
+    read_list(tree, superblock).unwrap_or_else(|error| {
+        reports.tell_error("runs", &error);
+        Runs::default()
+    })
+}
+
+/// Checks the rows and filters of runs. The tree may change meanwhile.
+fn check_runs(runs: &Runs, tree: &Tree, reports: &mut Reports<'_>, summary: &mut CheckSummary) {
+    for run in runs.iter() {
+        let checked = check_run(run, tree, &mut |what| reports.tell_plain("runs", what));
+        summary.run_rows += checked.rows;
+        // The check of the tree has counted all of them, and the row that lists the run.
+        summary.rows = summary.rows.saturating_sub(checked.rows + checked.segments + 1);
+    }
+}
+
 fn check_prepare(prepare: &Prepare<'_>) -> Result<(), String> {
     Guards::decode(prepare.guards).map_err(|error| error.to_string())?;
     check_changes(prepare.changes())
@@ -329,7 +352,7 @@ impl Engine {
         let mut reports = Reports { report, damages: 0, unreadable: 0 };
         let mut summary = CheckSummary::default();
         let mut walk = CheckWalk::default();
-        let superblock = loop {
+        let (superblock, runs) = loop {
             // Held so that no checkpoint moves rows from the log to the tree behind the back of the check; between two
             // parts of the tree it may.
             let state = self.checkpoint_turn.take_patiently();
@@ -348,10 +371,16 @@ impl Engine {
             // A checkpoint that failed at its end has left pages of which the superblock knows nothing until the next open.
             let is_of_the_pages = self.lifecycle.check_not_stopped().is_ok();
             check_prepared(&self.tree, is_of_the_pages.then_some(superblock.in_doubt), &mut reports);
+            let runs = if is_of_the_pages {
+                check_list_of_runs(&self.tree, &superblock, &mut reports)
+            } else {
+                Arc::clone(&self.view().runs)
+            };
             let keys = self.keys.as_ref();
             check_log(&self.environment, &superblock, keys, limit, &mut reports, &mut summary);
-            break superblock;
+            break (superblock, runs);
         };
+        check_runs(&runs, &self.tree, &mut reports, &mut summary);
         self.check_older_log(&superblock, &mut reports, &mut summary)?;
         self.check_catalog(&mut reports, &mut summary)?;
         reports.count(&mut summary);
@@ -473,6 +502,8 @@ pub(crate) fn check_directory(
                     false
                 });
                 check_prepared(&opened.tree, Some(opened.superblock.in_doubt), &mut reports);
+                let runs = check_list_of_runs(&opened.tree, &opened.superblock, &mut reports);
+                check_runs(&runs, &opened.tree, &mut reports, &mut summary);
             }
             Err(error) => reports.tell_error(&disk.location(""), &error),
         }

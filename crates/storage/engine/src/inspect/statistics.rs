@@ -20,6 +20,7 @@ use crate::inspect::commit_stages::CommitStages;
 use crate::pacing::recovery_time::RecoveryTimeStatistics;
 use crate::pacing::throttle::ThrottleStatistics;
 use crate::recovery::statistics::RecoveryStatistics;
+use crate::runs::run::Runs;
 use crate::standby::phases::Promotion;
 
 /// What the database has done since it was opened, and holds now.
@@ -41,6 +42,8 @@ pub struct Statistics {
     pub snapshots: SnapshotStatistics,
     /// Rows changed since the last checkpoint.
     pub memtable: MemtableStatistics,
+    /// Sorted runs beside the main part of the tree.
+    pub runs: RunStatistics,
     /// Pages of the tree.
     pub cache: CacheStatistics,
     /// Checkpoints.
@@ -165,6 +168,21 @@ pub struct MemtableStatistics {
     pub frozen: u64,
 }
 
+/// Sorted runs, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunStatistics {
+    /// Runs that there are.
+    pub count: u64,
+    /// Rows in them when they were written, deletions included.
+    pub rows: u64,
+    /// Bytes of the keys and values of these rows.
+    pub row_bytes: u64,
+    /// Memory of their filters.
+    pub filter_bytes: u64,
+    /// Runs whose filter was not read yet, is damaged, or does not exist: each lookup reads their pages.
+    pub unfiltered: u64,
+}
+
 /// The cache of pages, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatistics {
@@ -247,6 +265,19 @@ pub struct DatabaseInfo {
     pub automatic_decisions: Vec<AutomaticDecision>,
 }
 
+fn run_statistics(runs: &Runs) -> RunStatistics {
+    let mut statistics = RunStatistics { count: count(runs.len()), ..RunStatistics::default() };
+    for run in runs.iter() {
+        statistics.rows += run.descriptor.rows;
+        statistics.row_bytes += run.descriptor.row_bytes;
+        match run.filter() {
+            Some(filter) => statistics.filter_bytes += count(filter.bytes()),
+            None => statistics.unfiltered += 1,
+        }
+    }
+    statistics
+}
+
 fn count(number: usize) -> u64 {
     u64::try_from(number).expect("a count of things in memory fits into 64 bits")
 }
@@ -277,6 +308,7 @@ impl Engine {
                 rows: count(view.active.row_count()),
                 frozen: count(view.frozen.len()),
             },
+            runs: run_statistics(&view.runs),
             cache: CacheStatistics {
                 bytes: count(self.tree.pages().cache().resident_pages()) * self.page_bytes(),
                 pages_read: self.tree.pages().file().read_counts().reads,

@@ -28,7 +28,9 @@
 //! |    168 |    88 | durations        | nanoseconds: freeze, log flush, merge, recovery write and sync, page write and sync, publish and its longest, paused, total |
 //! |    256 |     8 | fill             | thousandths of its limit that the active memtable had used at most   |
 //! |    264 |     8 | delayed          | nanoseconds that commits were delayed                                |
-//! |    272 |    48 | reserved         |                                                                      |
+//! |    272 |     8 | run_rows         | rows that went into a sorted run                                     |
+//! |    280 |     8 | run_bytes        | bytes of its leaves                                                  |
+//! |    288 |    32 | reserved         |                                                                      |
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -52,8 +54,8 @@ const KIND_SPEED: u32 = 0x4D53_3200;
 const KIND_CHECKPOINT: u32 = 0x4D53_3201;
 const FIELDS_AT: usize = 24;
 /// Fields of a checkpoint's record, of 8 bytes each.
-const FIELD_COUNT: usize = 31;
-const _: () = assert!(FIELDS_AT + 8 * FIELD_COUNT + 48 == RECORD_BYTES);
+const FIELD_COUNT: usize = 33;
+const _: () = assert!(FIELDS_AT + 8 * FIELD_COUNT + 32 == RECORD_BYTES);
 
 const TRIGGERS: [Trigger; 7] = [
     Trigger::MemtableFull,
@@ -227,6 +229,8 @@ impl Record {
             nanos(durations.total),
             from.fill_highest_permille,
             nanos(from.writers_delayed),
+            from.run_rows,
+            from.run_bytes,
         ];
         let mut record = Record::new(KIND_CHECKPOINT, database);
         fields.into_iter().enumerate().for_each(|(index, field)| record.set(index, field));
@@ -258,6 +262,8 @@ impl Record {
             image_bytes: self.field(15),
             recovery_file_bytes: self.field(16),
             punched_bytes: self.field(17),
+            run_rows: self.field(31),
+            run_bytes: self.field(32),
             fill_highest_permille: self.field(29),
             writers_delayed: nanos(30),
             duration: nanos(28),

@@ -50,9 +50,14 @@ impl<'e> MergePace<'e> {
 
     /// A chunk was applied; `done` rows and `written_bytes` in all, so far. Rests if the checkpoint writes too fast.
     pub(crate) fn chunk_done(&mut self, done: u64, written_bytes: u64) {
+        self.engine.pacing.progress.count_chunk();
+        self.rows_done(done, written_bytes);
+    }
+
+    /// As `chunk_done`, between two chunks.
+    pub(crate) fn rows_done(&mut self, done: u64, written_bytes: u64) {
         self.done = done;
         self.merging = self.elapsed().saturating_sub(self.paused);
-        self.engine.pacing.progress.count_chunk();
         self.report();
         self.engine.pacing.room.has_changed();
         self.rest(written_bytes);

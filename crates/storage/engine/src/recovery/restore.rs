@@ -45,6 +45,7 @@ use seawall_wal::TimelineHistory;
 
 use crate::backup::BackupBase;
 use crate::bulk_load::row_sorter::RUN_DIRECTORY;
+use crate::catalog::first_local_key;
 use crate::directory::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, io};
 use crate::engine::Engine;
 use crate::environment::Environment;
@@ -60,9 +61,6 @@ use end_search::SearchedLog;
 use marker::{MARKER_SCRATCH_PATH, read_marker, write_marker};
 pub use marker::{NewNumber, RestoreMarker};
 use tree_left::{TreeLeft, clear_tree, create_tree, tree_left};
-
-/// Above all keys.
-const LAST_KEY: [u8; 16] = [0xFF; 16];
 
 /// How far to restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -313,7 +311,7 @@ impl Restore {
             None => {
                 let from: &[u8] = if self.has_rows { row_key } else { &[] };
                 self.has_rows = true;
-                self.loader.insert(self.tree.bulk_loader(from, &LAST_KEY, self.loaded_as_of))
+                self.loader.insert(self.tree.bulk_loader(from, &first_local_key(), self.loaded_as_of))
             }
         };
         self.loaded_bytes += row_key.len() + value.len();
@@ -510,5 +508,7 @@ fn superblock_of(base: &BackupBase, history: &TimelineHistory, next_table: Table
         marks: TreeMarks::default(),
         protection: PageProtection::RecoveryFile,
         encryption: if base.keys.is_some() { Encryption::Xaes256Gcm } else { Encryption::None },
+        next_run: 0,
+        run_count: 0,
     }
 }

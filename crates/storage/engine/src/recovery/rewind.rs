@@ -25,6 +25,7 @@
 //!
 //! 1. The log here is read to its end. What lies behind the fork is copied to `aside` (`put_aside`), as far as it is still there.
 //! 2. Once the primary has sent a beginning: the marker `rewinding` (`marker`), durable. From here on this is no database, and only another rewind opens it.
+//!    Sorted runs are merged into the main part of the tree, in which leaves keep the stamps of their rows: all below is about the main part.
 //! 3. The rows, as above. Then the system keyspace.
 //! 4. The beginning of the log at B, both copies of the superblock, and all other files of the log but the holds go.
 //! 5. The file `archiving-off`, as the primary has it, and the file `copied`; then the marker goes.
@@ -48,7 +49,7 @@ use seawall_wal::{EndReason, HoldKind, LogEnd, PendingUse, ReceivedLog, SegmentN
 
 use crate::backup::row_sum::RowSum;
 use crate::backup::{BackupBase, BackupEnd};
-use crate::catalog::FIRST_USER_TABLE;
+use crate::catalog::{FIRST_USER_TABLE, first_local_key};
 use crate::checkpoint::page_protection::LogSource;
 use crate::directory::{LOCK_PATH, LOG_DIRECTORY, io};
 use crate::encryption::{keys_of_directory, open_superblock};
@@ -62,6 +63,7 @@ use crate::recovery::archive_mode::ArchiveMode;
 use crate::recovery::put_aside::{Aside, PutAside};
 use crate::recovery::timeline::history_of;
 use crate::row_key;
+use crate::runs::settle::settle_runs;
 use crate::standby::copied;
 
 use marker::RewindMarker;
@@ -69,8 +71,6 @@ pub use marker::is_rewinding;
 pub(crate) use marker::{REWINDING_PATH, identity};
 use replaced_rows::{ReplacedRows, are_kept, key_after};
 
-/// Above all keys.
-const LAST_KEY: [u8; 16] = [0xFF; 16];
 /// At most so many ranges are asked for: beyond that, neighbours become one.
 const RANGES_MAX: usize = 1 << 16;
 /// Ranges become one across so many bytes of rows that have come already.
@@ -120,7 +120,7 @@ pub struct Rewind {
     options: Options,
     keys: Option<DatabaseKeys>,
     superblock: Superblock,
-    tree: Tree,
+    tree: Arc<Tree>,
     since: Lsn,
     /// To be written before anything is changed: the directory has none yet.
     marker: Option<RewindMarker>,
@@ -186,7 +186,7 @@ impl Rewind {
         let tree_options = tree_options(&environment, options, keys.clone());
         let opened = Tree::open_with_log(&**disk, TreeAccess::Write, tree_options, &source);
         let opened = opened.map_err(|error| Error::tree(&error))?;
-        let (tree, superblock) = (opened.tree, opened.superblock);
+        let (tree, superblock) = (Arc::new(opened.tree), opened.superblock);
         let mut marker = None;
         let since = match RewindMarker::read(&**disk)? {
             Some(found) => {
@@ -264,11 +264,20 @@ impl Rewind {
             }
             // No image of a page is in the log any more, which is about to go.
             self.tree.store_superblock(&self.superblock).map_err(|error| Error::tree(&error))?;
+            self.settle_runs()?;
             self.replaced.begin(&user_keys().start);
             self.from_primary = Some(beginning);
             return Ok(());
         };
         Err(Error::Log { message: problem })
+    }
+
+    /// Merges sorted runs into the main part of the tree, which alone is compared with the primary's rows. Leaves keep the stamps of their rows.
+    fn settle_runs(&mut self) -> Result<(), Error> {
+        // Above the place up to which rows are kept, as all that has changed here since.
+        let changed = Lsn::new(self.since.get() + 1);
+        let stamp = self.superblock.redo_point.max(self.superblock.log_end).max(changed);
+        settle_runs(&self.tree, &mut self.superblock, self.options.checkpoint.chunk_bytes, stamp)
     }
 
     /// No change in the rows that follow is newer.
@@ -314,7 +323,7 @@ impl Rewind {
     /// # Errors
     /// As `push`.
     pub fn ask(&mut self) -> Result<Vec<Range<Vec<u8>>>, Error> {
-        self.replaced.replace_until(&self.tree, &LAST_KEY)?;
+        self.replaced.replace_until(&self.tree, &first_local_key())?;
         // What comes next has lower keys.
         self.replaced.merge(&self.tree)?;
         let ranges = std::mem::take(&mut self.asked.ranges);
@@ -443,7 +452,7 @@ fn shown((database, segment_bytes): (DatabaseId, u64)) -> String {
 
 /// The keys of users' rows.
 fn user_keys() -> Range<Vec<u8>> {
-    row_key::table_range(TableId::new(FIRST_USER_TABLE)).0..LAST_KEY.to_vec()
+    row_key::table_range(TableId::new(FIRST_USER_TABLE)).0..first_local_key().to_vec()
 }
 
 /// Reads the log to its end, and puts what lies behind the fork aside. A checkpoint behind the fork may have let go of a part of it.

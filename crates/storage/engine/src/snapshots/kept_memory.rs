@@ -26,6 +26,9 @@ use seawall_types::Lsn;
 use crate::checkpoint::merge_source::KeepReplaced;
 use crate::engine::Engine;
 use crate::row_key;
+use crate::runs::filter_memory::within_memory;
+use crate::runs::run::Run;
+use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::view::{Frozen, View};
 
 /// The values that a merge replaces in the tree: the side of [`FrozenRows`](crate::checkpoint::merge_source::FrozenRows) that knows
@@ -105,16 +108,24 @@ impl Engine {
         self.snapshots.oldest().is_some_and(|oldest| oldest < frozen.end)
     }
 
-    /// Takes the merged memtable out of the view, or marks it as kept for old snapshots.
-    pub(crate) fn release(&self, frozen: &Frozen) {
+    /// Takes the merged memtable out of the view, or marks it as kept for old snapshots. Its run comes in its place, in the same step: a
+    /// reader has the one or the other.
+    pub(crate) fn release(&self, frozen: &Frozen, run: Option<Arc<Run>>) {
         let horizon = self.horizon();
-        self.change_frozen(|all| {
+        self.change_view(|view| {
+            let all = &mut view.frozen;
             for other in all.iter_mut().filter(|other| Arc::ptr_eq(&other.memtable, &frozen.memtable)) {
                 other.merged = true;
             }
             // In one step: a memtable that no snapshot needs is never counted as kept.
             all.retain(|frozen| is_needed_at(frozen, horizon));
+            let Some(run) = run else { return };
+            let mut runs = view.runs.to_vec();
+            let place = if sabotaged(Defect::RunsReadOldestFirst) { runs.len() } else { 0 };
+            runs.insert(place, run);
+            view.runs = within_memory(runs, self.filter_bytes_max()).into();
         });
+        self.share_cache_with_filters();
         self.pack_kept_memtables();
         self.limit_kept_memory();
     }
@@ -190,9 +201,14 @@ impl Engine {
 
     /// Changes the list of frozen memtables. The caller has the turn to change the tree, so only the freeze, which it makes
     /// itself, could interfere.
-    fn change_frozen(&self, change: impl Fn(&mut Vec<Frozen>)) {
+    fn change_frozen(&self, change: impl FnOnce(&mut Vec<Frozen>)) {
+        self.change_view(|view| change(&mut view.frozen));
+    }
+
+    /// As `change_frozen`, with runs.
+    pub(crate) fn change_view(&self, change: impl FnOnce(&mut View)) {
         let mut view: View = (*self.view.load_full()).clone();
-        change(&mut view.frozen);
+        change(&mut view);
         self.view.store(Arc::new(view));
     }
 }

@@ -1,16 +1,28 @@
-//! Reading one row at a snapshot: memtables from the newest down, then the tree.
+//! Reading one row at a snapshot: memtables from the newest down, then runs from the newest down, then the main part of the tree.
 //!
-//! The tree changes while readers read. A reader notes the tree's version before it looks through the memtables and
-//! lets the tree answer only at that version; otherwise it starts over. So between the two looks no merge moved a
-//! row from where the reader has not looked yet to where it has looked already.
+//! The tree changes while readers read. A reader notes the tree's version before it takes the view of the memtables and runs, and
+//! lets the tree answer only at that version, for each run and for its main part; otherwise it starts over. So between two looks no
+//! merge moved a row from where the reader has not looked yet to where it has looked already.
 
 use seawall_memtable::Lookup;
+use seawall_tree::RunRow;
 use seawall_types::Lsn;
 
 use crate::catalog::Table;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::row_key;
+use crate::runs::filter::row_hash;
+use crate::snapshots::view::View;
+
+/// What runs know about a row.
+enum InRuns<R> {
+    Found(R),
+    /// No run has the row: the main part of the tree knows.
+    Missing,
+    /// Another tree was published meanwhile.
+    Changed,
+}
 
 impl Engine {
     /// Lets `read` look at the row that a registered snapshot sees.
@@ -31,11 +43,52 @@ impl Engine {
                 Lookup::Deleted => return Ok(take()(None)),
                 Lookup::Missing => {}
             }
+            match self.read_runs(&view, version, row_key, snapshot, |value| take()(value))? {
+                InRuns::Found(result) => return Ok(result),
+                InRuns::Changed => continue,
+                InRuns::Missing => {}
+            }
             let found = self.tree.get_at(version, row_key, |value| take()(value));
             if let Some(result) = found.map_err(|error| Error::tree(&error))? {
                 return Ok(result);
             }
         }
+    }
+
+    /// Looks for the row in the runs that the snapshot reads, newest first.
+    #[inline]
+    fn read_runs<R>(
+        &self,
+        view: &View,
+        version: u64,
+        row_key: &[u8],
+        snapshot: Lsn,
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<InRuns<R>, Error> {
+        if view.runs.is_empty() {
+            return Ok(InRuns::Missing);
+        }
+        let Some(storage) = row_key::table_of(row_key) else { return Ok(InRuns::Missing) };
+        let mut read = Some(read);
+        let mut hash = None;
+        for run in view.runs(snapshot).filter(|run| run.may_have_rows_of(storage)) {
+            if !run.may_contain(row_key, *hash.get_or_insert_with(|| row_hash(row_key))) {
+                continue;
+            }
+            let mut take =
+                |value: Option<&[u8]>| read.take().expect("the first run with the row ends it")(value);
+            let found = self.tree.pages().run_row_at(version, &run.key_of(row_key), |row| match row {
+                RunRow::Absent => None,
+                RunRow::Deleted => Some(take(None)),
+                RunRow::Value(value) => Some(take(Some(value))),
+            });
+            match found.map_err(|error| Error::tree(&error))? {
+                None => return Ok(InRuns::Changed),
+                Some(Some(result)) => return Ok(InRuns::Found(result)),
+                Some(None) => {}
+            }
+        }
+        Ok(InRuns::Missing)
     }
 
     /// Reads the row `key` of `table` at a registered snapshot.

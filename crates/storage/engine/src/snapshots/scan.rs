@@ -1,19 +1,23 @@
-//! Rows in key order at a snapshot: a merge of the transaction's own writes, the memtables and the tree.
+//! Rows in key order at a snapshot: a merge of the transaction's own writes, the memtables, the runs and the main part of the tree.
 //!
 //! ```text
 //!   writes       b . . . f . .      a row is taken from the topmost source that has it;
 //!   active       . . d . . . .      "deleted" there hides it below
 //!   frozen       a . d . . g .
-//!   leaf of tree a b c d | e ...    one leaf at a time: the batch ends at its fence
+//!   leaf of run  . b . . . . g |    one leaf of each run, and one of the main part, at a time:
+//!   leaf of tree a b c d | e ...    the batch ends at the first of their fences
 //! ```
-//! The tree is read a leaf at a time, at a version noted before the memtables were looked up, as in `read`. Within a
-//! batch the leaf is an immutable image, so whatever is merged meanwhile does not show.
+//! The leaves are read at one version of the tree, which is noted before the memtables and runs are looked up, as in `read`. Within a
+//! batch they are immutable images, so whatever is merged meanwhile does not show. A leaf that reaches beyond the batch serves the
+//! next one, too, as long as the tree has not changed.
 
 pub(crate) mod bounds;
+mod held_leaf;
 mod leaf_rows;
 mod memtable_source;
 mod merge;
 mod owned;
+mod run_source;
 
 use std::ops::Bound;
 

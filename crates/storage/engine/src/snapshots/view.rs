@@ -1,10 +1,11 @@
-//! The memtables that a reader searches before the tree.
+//! The memtables and runs that a reader searches before the main part of the tree.
 //!
 //! ```text
 //!   active        commits since the last freeze
 //!   frozen[0]     the newest frozen one: being merged into the tree, or merged and kept for an old snapshot
 //!   frozen[1]     ...
-//!   tree
+//!   runs          the newest first: see `runs`
+//!   tree          its main part
 //! ```
 //! Reads go from top to bottom and stop at the first that knows the row. A frozen memtable that is merged stays while
 //! a snapshot older than its end is alive: behind the versions of each row it holds the value that the merge
@@ -17,6 +18,8 @@ use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::in_doubt::epoch::PreparedEpoch;
+use crate::runs::run::{Run, Runs};
+use crate::sabotage::{Defect, sabotaged};
 
 /// A memtable that takes no more commits.
 #[derive(Clone)]
@@ -64,6 +67,7 @@ pub(crate) struct View {
     pub(crate) snapshot_floor: Lsn,
     /// Newest first.
     pub(crate) frozen: Vec<Frozen>,
+    pub(crate) runs: Runs,
 }
 
 impl std::fmt::Debug for View {
@@ -72,6 +76,7 @@ impl std::fmt::Debug for View {
             .debug_struct("View")
             .field("rows", &self.active.row_count())
             .field("frozen", &self.frozen.len())
+            .field("runs", &self.runs.len())
             .finish()
     }
 }
@@ -83,7 +88,12 @@ impl View {
         std::iter::once(&self.active).chain(self.frozen.iter().filter(needed).map(|frozen| &frozen.memtable))
     }
 
-    /// The newest version of the row that the snapshot sees here; `Missing` sends the reader to the tree.
+    /// The runs that a snapshot has to look through, newest first. Of the others it has the memtables.
+    pub(crate) fn runs(&self, snapshot: Lsn) -> impl Iterator<Item = &Arc<Run>> {
+        self.runs.iter().filter(move |run| run.end() <= snapshot || sabotaged(Defect::RunReadByOlderSnapshot))
+    }
+
+    /// The newest version of the row that the snapshot sees in a memtable; `Missing` sends the reader to the runs and the tree.
     pub(crate) fn lookup(&self, row_key: &[u8], snapshot: Lsn) -> Lookup<'_> {
         for memtable in self.memtables(snapshot) {
             match memtable.get(row_key, snapshot) {

@@ -13,7 +13,10 @@ use seawall_types::{Lsn, TableId};
 use seawall_wal::{Changes, Decision, LogReader, LogRecord, Outcome, Prepare, Record};
 
 use crate::catalog::logged_definitions::{gives_away, next_id};
-use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow, ReclaimRow, dropped_tables};
+use crate::catalog::{
+    self, FIRST_LOCAL_TABLE, FIRST_USER_TABLE, LOCAL_ROW_IN_LOG, NameRow, ObjectRow, ReclaimRow,
+    dropped_tables,
+};
 use crate::checkpoint::statistics::Trigger;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -296,6 +299,9 @@ impl Step<'_> {
         let in_order = many.as_ref().map_or(usize::MAX, ManyRows::others);
         for change in changes.clone().take(in_order) {
             let change = change.map_err(|error| place(&error))?;
+            if change.table().get() >= FIRST_LOCAL_TABLE {
+                return Err(place(&LOCAL_ROW_IN_LOG));
+            }
             change.copy_row_key(&mut row_key);
             let is_struck_off =
                 !self.is_own && change.table() == catalog::RECLAIM && change.value().is_none();

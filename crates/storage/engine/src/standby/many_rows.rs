@@ -13,7 +13,7 @@ use seawall_sync::thread;
 use seawall_types::Lsn;
 use seawall_wal::{Changes, RecordError};
 
-use crate::catalog::FIRST_USER_TABLE;
+use crate::catalog::{FIRST_LOCAL_TABLE, FIRST_USER_TABLE};
 use crate::engine::Engine;
 use crate::snapshots::view::View;
 
@@ -47,6 +47,10 @@ impl<'r> ManyRows<'r> {
             let change = change?;
             let key = (change.table(), change.key());
             if before.replace(key).is_some_and(|before| before >= key) {
+                return Ok(None);
+            }
+            // It is refused, in its place.
+            if change.table().get() >= FIRST_LOCAL_TABLE {
                 return Ok(None);
             }
             if change.table().get() < FIRST_USER_TABLE {

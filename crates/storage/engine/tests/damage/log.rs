@@ -1,10 +1,16 @@
 //! Segments and pending files.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
 use seawall_engine::{Durability, Error};
+use seawall_io::Disk;
 use seawall_simulation::{SeededRandom, SimulatedDisk};
+use seawall_types::TimelineId;
+use seawall_wal::{CommitBuilder, Log, LogOptions, LogReader};
 
 use super::base::{SEGMENT, Verdict, base, flip, judge, segment};
-use crate::harness::{open, small_options, template};
+use crate::harness::{open, small_options, template, try_open};
 
 #[test]
 fn damage_in_the_middle_of_the_log_is_refused_and_a_torn_tail_is_cut() {
@@ -43,6 +49,31 @@ fn damage_in_the_middle_of_the_log_is_refused_and_a_torn_tail_is_cut() {
     }
     println!("{refused} refused, {cut} cut, {harmless} harmless");
     assert!(refused > 150 && harmless > 0 && cut >= 9);
+}
+
+/// Rows of this directory alone are in no log: a record that has one is not ours, whatever its checksum says.
+#[test]
+fn a_record_with_a_row_of_this_directory_alone_is_refused() {
+    let options = small_options();
+    let disk = template(&options);
+    drop(open(&disk, &options));
+    let info = open(&disk.copy(), &options).info().unwrap();
+    let disk_of_log = || Arc::new(disk.clone()) as Arc<dyn Disk>;
+    let timeline = TimelineId::FIRST;
+    let mut reader =
+        LogReader::open(disk_of_log(), info.database, timeline, SEGMENT, info.redo_point).unwrap();
+    while reader.next().unwrap().is_some() {}
+    let log_options =
+        LogOptions { segment_bytes: SEGMENT, spare_segments: 0, ..LogOptions::new(info.database, timeline) };
+    let log = Log::open(disk_of_log(), log_options, reader.finish()).unwrap();
+    let mut builder = CommitBuilder::new();
+    builder.begin(0);
+    builder.put(&[(1_u64 << 63).to_be_bytes(), [0; 8]].concat(), b"a run");
+    let (span, ()) = log.append(builder.finish(), |_| Ok::<(), Infallible>(())).unwrap().unwrap();
+    log.flush_until(span.end).unwrap();
+    drop(log);
+    let error = try_open(&disk, &options).unwrap_err();
+    assert!(matches!(&error, Error::Log { message } if message.contains("no log has")), "{error}");
 }
 
 /// What is behind it does not depend on it, and after a clean end nothing there is needed.

@@ -56,6 +56,8 @@ fn values() -> Superblock {
         log_end: Lsn::ZERO,
         timeline_mark: TimelineMark::NONE,
         marks: TreeMarks::default(),
+        next_run: 0,
+        run_count: 0,
     }
 }
 

@@ -23,6 +23,15 @@ use crate::page::{Child, InteriorView, LeafView, Page, RowKey, encode_leaf};
 use crate::published::{ROOT, ROOT_PAGE};
 use crate::read_ahead::WantedPages;
 
+/// What becomes of the long values of rows that go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OldValues {
+    /// Their extents become free.
+    Free,
+    /// Nothing. Other rows have got them in the same chunk, or they are freed by it one by one.
+    Keep,
+}
+
 /// What is done to the tree, in key order.
 pub(crate) trait Edits {
     /// The next child to visit, at or after `next`.
@@ -61,9 +70,9 @@ pub(crate) trait Edits {
         false
     }
 
-    /// Whether a page at `level` with these bounds goes, with all below it.
-    fn removes(&mut self, _level: u8, _bounds: Bounds<'_>) -> bool {
-        false
+    /// Whether a page at `level` with these bounds goes, with all below it, and what becomes of long values there.
+    fn removes(&mut self, _level: u8, _bounds: Bounds<'_>) -> Option<OldValues> {
+        None
     }
 
     /// The lower bound that a page with lower bound `lower` has after the edit.
@@ -206,8 +215,8 @@ impl Walk<'_, '_, '_> {
         self.read_ahead(view, index, bounds);
         loop {
             let (child, child_bounds) = (view.child(at), bounds_of(view, at, bounds));
-            if self.edits.removes(0, child_bounds) {
-                release_below(self.chunk, child, 0)?;
+            if let Some(values) = self.edits.removes(0, child_bounds) {
+                release_below(self.chunk, child, 0, values)?;
                 rows.note_removed();
             } else {
                 let page = read_child_within(self.chunk.tree, child, 0, child_bounds)?;
@@ -264,8 +273,8 @@ impl Walk<'_, '_, '_> {
         let lower = self.edits.raised(bounds_of(view, index, bounds).lower).to_vec();
         loop {
             let (child, child_bounds) = (view.child(at), bounds_of(view, at, bounds));
-            if self.edits.removes(level, child_bounds) {
-                release_below(self.chunk, child, level)?;
+            if let Some(values) = self.edits.removes(level, child_bounds) {
+                release_below(self.chunk, child, level, values)?;
             } else {
                 let page = read_child_within(self.chunk.tree, child, level, child_bounds)?;
                 let (edited, edited_at_end) = self.edit_children(&page, child_bounds)?;
@@ -335,15 +344,20 @@ fn only(child: Child, lower: &[u8]) -> ChildList {
 }
 
 /// Frees everything below a page, but not the page itself.
-fn release_below(chunk: &mut ChunkBuilder<'_>, child: Child, level: u8) -> Result<(), TreeError> {
+fn release_below(
+    chunk: &mut ChunkBuilder<'_>,
+    child: Child,
+    level: u8,
+    values: OldValues,
+) -> Result<(), TreeError> {
     if level > 0 {
         let page = read_child(chunk.tree, child, level)?;
         let view = interior_of(chunk.tree, &page)?;
         for index in 0..view.len() {
-            release_below(chunk, view.child(index), level - 1)?;
+            release_below(chunk, view.child(index), level - 1, values)?;
             chunk.free_page(view.child(index).page);
         }
-    } else if child.flags != 0 {
+    } else if child.flags != 0 && values == OldValues::Free {
         let page = read_child(chunk.tree, child, 0)?;
         let leaf: LeafView<'_> = leaf_of(chunk.tree, &page)?;
         chunk.free_values(&leaf)?;

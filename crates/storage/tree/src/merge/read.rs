@@ -1,6 +1,6 @@
 //! Pages of the last durable tree, as the writer reads them: each must be what its parent says.
 
-use seawall_types::PageId;
+use seawall_types::{Lsn, PageId};
 
 use super::bounds::{Bounds, bounds_of};
 use crate::error::TreeError;
@@ -10,16 +10,18 @@ use crate::tree::Tree;
 
 /// The parent of a leaf, at level 1, and the keys it may hold.
 #[derive(Debug)]
-pub(super) struct LeafParent {
-    pub(super) page: Page,
+pub(crate) struct LeafParent {
+    pub(crate) page: Page,
     /// The pages from the root to it, both included.
     pub(super) path: Vec<PageId>,
+    /// The greatest stamp of them.
+    pub(crate) newest: Lsn,
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
 }
 
 impl LeafParent {
-    pub(super) fn bounds(&self) -> Bounds<'_> {
+    pub(crate) fn bounds(&self) -> Bounds<'_> {
         Bounds { lower: RowKey::from(&self.lower[..]), upper: self.upper.as_deref().map(RowKey::from) }
     }
 
@@ -31,12 +33,13 @@ impl LeafParent {
 }
 
 /// The parent of the leaf where `key` belongs; `None` if that leaf is the root.
-pub(super) fn leaf_parent(tree: &Tree, key: &[u8]) -> Result<Option<LeafParent>, TreeError> {
+pub(crate) fn leaf_parent(tree: &Tree, key: &[u8]) -> Result<Option<LeafParent>, TreeError> {
     let page = tree.pages.writer_page(ROOT)?;
     if page.view().level() == 0 {
         return Ok(None);
     }
-    let mut found = LeafParent { page, path: vec![ROOT.page], lower: Vec::new(), upper: None };
+    let newest = page.view().lsn();
+    let mut found = LeafParent { page, path: vec![ROOT.page], newest, lower: Vec::new(), upper: None };
     loop {
         let view = interior_of(tree, &found.page)?;
         let level = view.level();
@@ -49,7 +52,8 @@ pub(super) fn leaf_parent(tree: &Tree, key: &[u8]) -> Result<Option<LeafParent>,
         let (lower, upper) = (bounds.lower.to_vec(), bounds.upper.map(|upper| upper.to_vec()));
         let mut path = std::mem::take(&mut found.path);
         path.push(page.view().id());
-        found = LeafParent { page, path, lower, upper };
+        let newest = found.newest.max(page.view().lsn());
+        found = LeafParent { page, path, newest, lower, upper };
     }
 }
 
@@ -67,14 +71,17 @@ pub(super) fn read_child_within(
     bounds: Bounds<'_>,
 ) -> Result<Page, TreeError> {
     let page = read_child(tree, child, level)?;
-    if holds_keys_within(&page, bounds) {
-        return Ok(page);
+    expect_within(tree, &page, bounds)?;
+    Ok(page)
+}
+
+/// Refuses a page whose keys are not all in the range that the parent gives.
+pub(crate) fn expect_within(tree: &Tree, page: &Page, bounds: Bounds<'_>) -> Result<(), TreeError> {
+    if holds_keys_within(page, bounds) {
+        return Ok(());
     }
-    Err(damaged(
-        tree,
-        page.view().id(),
-        PageDamage::Structure("keys outside of the range that the parent gives"),
-    ))
+    let damage = PageDamage::Structure("keys outside of the range that the parent gives");
+    Err(damaged(tree, page.view().id(), damage))
 }
 
 pub(super) fn expect_level(tree: &Tree, page: &Page, expected: u8) -> Result<(), TreeError> {

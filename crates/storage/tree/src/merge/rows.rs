@@ -87,7 +87,7 @@ impl RowSet {
     }
 
     /// Adds a row; `replaces` one of an old leaf, or does not.
-    pub(super) fn put(&mut self, key: &[u8], value: LeafValue<'_>, replaces: bool) {
+    pub(crate) fn put(&mut self, key: &[u8], value: LeafValue<'_>, replaces: bool) {
         self.changed = true;
         self.appended &= !replaces;
         self.new_rows += 1;
@@ -101,6 +101,7 @@ impl RowSet {
                 RowSource::Inline { key_start, key_end, value_end: self.arena.len() }
             }
             LeafValue::Overflow(reference) => RowSource::Overflow { key_start, key_end, reference },
+            LeafValue::Deleted => unreachable!("what is deleted is left out"),
         });
     }
 
@@ -129,7 +130,7 @@ impl RowSet {
     }
 
     /// Builds leaves while many rows wait, so that a long run does not pile up.
-    pub(super) fn build_some(
+    pub(crate) fn build_some(
         &mut self,
         chunk: &mut ChunkBuilder<'_>,
         out: &mut ChildList,
@@ -164,13 +165,29 @@ impl RowSet {
         let before = std::mem::replace(self, rest);
         let own_lower = before.lower.clone();
         self.changed = true;
-        self.home = before.finish(chunk, out)?;
+        self.home = match before.untouched() {
+            Some(leaf) => {
+                out.push(RowKey::from(&own_lower[..]), Child::of(leaf));
+                Home::Fresh
+            }
+            None => before.finish(chunk, out)?,
+        };
         for index in 0..inserted.len() {
             let separator =
                 if out.is_empty() { RowKey::from(&own_lower[..]) } else { inserted.separator(index) };
             out.push(separator, inserted.child(index));
         }
         Ok(())
+    }
+
+    /// The leaf that has just these rows, if there is one and its page is to be used for them: it need not be written.
+    fn untouched(&self) -> Option<&Page> {
+        let ([leaf], [RowSource::Old { start: 0, end, .. }]) = (&self.pages[..], &self.rows[..]) else {
+            return None;
+        };
+        let is_whole = leaf.view().leaf().is_ok_and(|view| view.len() == *end);
+        let is_own = self.home == Home::Replace(leaf.view().id());
+        (!self.changed && is_whole && is_own && self.last_key.is_none()).then_some(leaf)
     }
 
     /// Whether one leaf holds all rows, and none was built before.

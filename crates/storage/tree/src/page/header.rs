@@ -5,7 +5,7 @@
 //! |      0 |     4 | checksum     | CRC-32C of all bytes that follow (of an extent: of all its pages)        |
 //! |      4 |     4 | database     | first four bytes of the database id; another database's page is refused  |
 //! |      8 |     8 | page         | the page's own number; a page read from the wrong place is refused       |
-//! |     16 |     1 | version      | `PAGE_FORMAT_VERSION`; an unknown one is refused                         |
+//! |     16 |     1 | version      | 2; 3 is a leaf in which a row is deleted; another one is refused         |
 //! |     17 |     1 | kind         | 1 leaf, 2 interior, 3 overflow extent, 4 space map                       |
 //! |     18 |     1 | level        | height above the leaves; 0 unless interior                               |
 //! |     19 |     1 | flags        | leaf: bit 0 if a value lies in overflow extents; else zero               |
@@ -28,7 +28,10 @@ use crate::sabotage::{Defect, sabotaged};
 
 /// Bytes before a page's content.
 pub const PAGE_HEADER_BYTES: usize = 80;
+/// Of all pages but those of the next version.
 const PAGE_FORMAT_VERSION: u8 = 2;
+/// Of leaves in which a row is deleted, which releases before do not know.
+pub(super) const VERSION_WITH_DELETED: u8 = 3;
 /// Where nonce and tag of an encrypted page stand, at the end of the header.
 pub(super) const ENVELOPE: Range<usize> = 40..PAGE_HEADER_BYTES;
 const _: () = assert!(ENVELOPE.end - ENVELOPE.start == ENVELOPE_BYTES);
@@ -137,6 +140,7 @@ pub enum PageDamage {
 /// The decoded header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageHeader {
+    pub(crate) version: u8,
     pub(crate) page: PageId,
     pub(crate) kind: PageKind,
     pub(crate) level: u8,
@@ -151,14 +155,25 @@ pub(crate) struct PageHeader {
 impl PageHeader {
     /// A header with no slots and no cells.
     pub(crate) fn empty(page: PageId, kind: PageKind, lsn: Lsn) -> PageHeader {
-        PageHeader { page, kind, level: 0, flags: 0, count: 0, prefix_bytes: 0, lsn, lower: 0, upper: 0 }
+        PageHeader {
+            version: PAGE_FORMAT_VERSION,
+            page,
+            kind,
+            level: 0,
+            flags: 0,
+            count: 0,
+            prefix_bytes: 0,
+            lsn,
+            lower: 0,
+            upper: 0,
+        }
     }
 
     /// Writes all but the checksum, which `seal` adds when the content stands.
     pub(crate) fn encode(&self, format: &PageFormat, image: &mut [u8]) {
         image[4..8].copy_from_slice(&format.database_tag().to_le_bytes());
         image[8..16].copy_from_slice(&self.page.get().to_le_bytes());
-        image[16] = PAGE_FORMAT_VERSION;
+        image[16] = self.version;
         image[17] = self.kind as u8;
         image[18] = self.level;
         image[19] = self.flags;
@@ -185,8 +200,9 @@ impl PageHeader {
         page: PageId,
         image: &[u8],
     ) -> Result<PageHeader, PageDamage> {
-        if image[16] != PAGE_FORMAT_VERSION {
-            return Err(PageDamage::Version(image[16]));
+        let version = version_of(image);
+        if ![PAGE_FORMAT_VERSION, VERSION_WITH_DELETED].contains(&version) {
+            return Err(PageDamage::Version(version));
         }
         let database = u32_at(image, 4);
         if database != format.database_tag() {
@@ -201,10 +217,12 @@ impl PageHeader {
         }
         let level_fits = (kind == PageKind::Interior) == (image[18] > 0);
         let flags_fit = image[19] == 0 || (kind == PageKind::Leaf && image[19] == 1);
-        if !level_fits || !flags_fit {
-            return Err(PageDamage::Structure("level or flags do not fit the kind of page"));
+        let version_fits = version == PAGE_FORMAT_VERSION || kind == PageKind::Leaf;
+        if !level_fits || !flags_fit || !version_fits {
+            return Err(PageDamage::Structure("version, level or flags do not fit the kind of page"));
         }
         Ok(PageHeader {
+            version,
             page,
             kind,
             level: image[18],
@@ -264,6 +282,11 @@ pub(super) fn page_of(image: &[u8]) -> PageId {
 
 pub(super) fn kind_of(image: &[u8]) -> Option<PageKind> {
     PageKind::from_byte(image[17])
+}
+
+#[inline]
+pub(super) fn version_of(image: &[u8]) -> u8 {
+    image[16]
 }
 
 pub(super) fn level_of(image: &[u8]) -> u8 {

@@ -358,7 +358,7 @@ impl InteriorBuilder {
         PageHeader {
             level,
             count: u16::try_from(self.children.len()).expect("a child takes 12 bytes of at most 64 KiB"),
-            prefix_bytes: u16::try_from(self.prefix_bytes).expect("a key has at most 4104 bytes"),
+            prefix_bytes: u16::try_from(self.prefix_bytes).expect("a key has at most 4112 bytes"),
             lower: number(heads_at + slot_bytes(self.children.len())),
             upper: number(upper),
             ..PageHeader::empty(page, PageKind::Interior, lsn)

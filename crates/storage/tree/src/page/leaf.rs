@@ -15,19 +15,23 @@
 //!
 //! | offset | bytes | field  | meaning                                                                           |
 //! |-------:|------:|--------|-----------------------------------------------------------------------------------|
-//! |      0 |     2 | shape  | bits 0..13: length of the key after the prefix; bit 15: the value is a reference  |
+//! |      0 |     2 | shape  | bits 0..13: length of the key after the prefix; bit 14: the row is deleted; bit   |
+//! |        |       |        | 15: the value is a reference; not both                                            |
 //! |      2 |       | suffix | the key after the prefix                                                          |
 //! |        |  rest | value  | the value; or a reference: its length, first page of its first extent, mark of    |
-//! |        |       |        | that extent: 8, 8 and 4                                                           |
+//! |        |       |        | that extent: 8, 8 and 4; or nothing, if the row is deleted                        |
 //!
 //! A row costs 8 bytes besides its suffix and value. `LeafSize` adds a row in constant time.
+//!
+//! A deleted row hides rows with its key that stand elsewhere and are older. Only rows of sorted runs can be deleted, and a
+//! leaf with one has the version 3.
 
 use std::ops::Range;
 
 use seawall_codec::bytes::{u16_at, u32_at, u64_at};
 use seawall_types::{Lsn, PageId};
 
-use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind};
+use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, VERSION_WITH_DELETED, version_of};
 use super::key::{RowKey, common_prefix_bytes, head_of, head_of_parts, order_to_prefix, search_suffixes};
 use super::{Page, PageDamage, PageFormat, PageMark, PageReference, SharedImage, seal};
 use crate::prefetch::{LINE_BYTES, prefetch_lines};
@@ -37,9 +41,15 @@ const ROW_OVERHEAD_BYTES: usize = SLOT_BYTES + SHAPE_BYTES;
 const SLOT_BYTES: usize = 4 + 2;
 const SHAPE_BYTES: usize = 2;
 const SUFFIX_BYTES_MASK: u16 = 0x1FFF;
+const DELETED_BIT: u16 = 0x4000;
 const OVERFLOW_BIT: u16 = 0x8000;
+const KIND_MASK: u16 = DELETED_BIT | OVERFLOW_BIT;
 const REFERENCE_BYTES: usize = 20;
 const FLAG_HAS_OVERFLOW: u8 = 1;
+
+/// What is wrong where a row is deleted and is none of a sorted run.
+pub(crate) const DELETED_OUTSIDE_OF_RUNS: PageDamage =
+    PageDamage::Structure("a row is marked as deleted that is not in a sorted run");
 
 /// Cache lines after the first one of a row's cell that a reader of a short value needs.
 const VALUE_LINES: usize = 2;
@@ -75,6 +85,8 @@ pub enum LeafValue<'a> {
     Inline(&'a [u8]),
     /// In overflow extents.
     Overflow(OverflowReference),
+    /// There is none: the row is deleted. Only in sorted runs.
+    Deleted,
 }
 
 impl LeafValue<'_> {
@@ -83,6 +95,16 @@ impl LeafValue<'_> {
         match self {
             LeafValue::Inline(value) => value.len(),
             LeafValue::Overflow(_) => REFERENCE_BYTES,
+            LeafValue::Deleted => 0,
+        }
+    }
+
+    /// Its bits of a cell's shape.
+    const fn kind(&self) -> u16 {
+        match self {
+            LeafValue::Inline(_) => 0,
+            LeafValue::Overflow(_) => OVERFLOW_BIT,
+            LeafValue::Deleted => DELETED_BIT,
         }
     }
 }
@@ -136,6 +158,12 @@ impl<'a> LeafView<'a> {
         self.bytes[19] & FLAG_HAS_OVERFLOW != 0
     }
 
+    /// Whether a row is deleted.
+    #[inline]
+    pub fn has_deleted(&self) -> bool {
+        version_of(self.bytes) == VERSION_WITH_DELETED
+    }
+
     /// Bytes of the page that are in use: header, slots, cells and prefix.
     pub fn used_bytes(&self) -> usize {
         let cells = self.offsets.first().map_or(0, |_| self.bytes.len() - self.cell_start(0));
@@ -160,10 +188,10 @@ impl<'a> LeafView<'a> {
         let cell = &self.bytes[self.cell_start(index)..self.cell_end(index)];
         let shape = u16_at(cell, 0);
         let (suffix, value) = cell[SHAPE_BYTES..].split_at(usize::from(shape & SUFFIX_BYTES_MASK));
-        let value = if shape & OVERFLOW_BIT == 0 {
-            LeafValue::Inline(value)
-        } else {
-            LeafValue::Overflow(OverflowReference::decode(value))
+        let value = match shape & KIND_MASK {
+            0 => LeafValue::Inline(value),
+            DELETED_BIT => LeafValue::Deleted,
+            _ => LeafValue::Overflow(OverflowReference::decode(value)),
         };
         Row { key: RowKey::new(self.prefix, suffix), value }
     }
@@ -231,14 +259,14 @@ pub(super) fn validate(format: &PageFormat, header: &PageHeader, image: &[u8]) -
     header.check_bounds(format, usize::from(header.count) * SLOT_BYTES)?;
     let view = LeafView::over(image);
     let mut start = header.upper as usize;
-    let mut has_overflow = false;
+    let mut kinds = 0;
     for index in 0..view.len() {
         let end = view.cell_end(index);
         if view.cell_start(index) != start || end < start + SHAPE_BYTES || end > view.bytes.len() {
             return Err(PageDamage::Structure("the cells of the leaf do not lie end to end"));
         }
         let shape = u16_at(image, start);
-        has_overflow |= shape & OVERFLOW_BIT != 0;
+        kinds |= shape & KIND_MASK;
         validate_cell(format, view.prefix.len(), shape, &image[start + SHAPE_BYTES..end])?;
         if u32::from_le_bytes(view.heads[index]) != head_of(view.suffix(index)) {
             return Err(PageDamage::Structure("a head is not that of its key"));
@@ -251,8 +279,11 @@ pub(super) fn validate(format: &PageFormat, header: &PageHeader, image: &[u8]) -
     if start != view.bytes.len() && !view.is_empty() {
         return Err(PageDamage::Structure("bytes after the last cell"));
     }
-    if has_overflow != view.has_overflow() {
+    if (kinds & OVERFLOW_BIT != 0) != view.has_overflow() {
         return Err(PageDamage::Structure("the flag for overflow values is wrong"));
+    }
+    if (kinds & DELETED_BIT != 0) != view.has_deleted() {
+        return Err(PageDamage::Structure("the version is not that of its rows"));
     }
     Ok(())
 }
@@ -264,11 +295,14 @@ fn validate_cell(
     cell: &[u8],
 ) -> Result<(), PageDamage> {
     let suffix_bytes = usize::from(shape & SUFFIX_BYTES_MASK);
-    if shape & !(SUFFIX_BYTES_MASK | OVERFLOW_BIT) != 0 || suffix_bytes > cell.len() {
+    if shape & !(SUFFIX_BYTES_MASK | KIND_MASK) != 0 || suffix_bytes > cell.len() {
         return Err(PageDamage::Structure("the key of a row runs past its cell"));
     }
     if prefix_bytes + suffix_bytes > format.max_key_bytes() {
         return Err(PageDamage::Structure("a key is longer than a key can be"));
+    }
+    if shape & DELETED_BIT != 0 && (shape & OVERFLOW_BIT != 0 || suffix_bytes != cell.len()) {
+        return Err(PageDamage::Structure("a deleted row with a value"));
     }
     if shape & OVERFLOW_BIT != 0 {
         let value = &cell[suffix_bytes..];
@@ -449,7 +483,8 @@ struct BuilderRow {
     start: usize,
     key_end: usize,
     end: usize,
-    overflow: bool,
+    /// Bits of the shape.
+    kind: u16,
 }
 
 impl LeafBuilder {
@@ -512,7 +547,7 @@ impl LeafBuilder {
 
     /// Whether one of the values is a reference to overflow extents.
     pub fn has_overflow(&self) -> bool {
-        self.rows.iter().any(|row| row.overflow)
+        self.rows.iter().any(|row| row.kind == OVERFLOW_BIT)
     }
 
     /// Builds the leaf and starts over with none.
@@ -522,7 +557,7 @@ impl LeafBuilder {
         let mut writer = LeafWriter::new(&self.format, self.size, first);
         for row in &self.rows {
             let suffix_start = row.start + prefix_bytes;
-            writer.add_cell(&self.bytes[suffix_start..row.end], row.key_end - suffix_start, row.overflow);
+            writer.add_cell(&self.bytes[suffix_start..row.end], row.key_end - suffix_start, row.kind);
         }
         self.rows.clear();
         self.bytes.clear();
@@ -540,17 +575,12 @@ impl LeafBuilder {
         let start = self.bytes.len();
         row.key.append_to(&mut self.bytes);
         let key_end = self.bytes.len();
-        let overflow = match row.value {
-            LeafValue::Inline(value) => {
-                self.bytes.extend_from_slice(value);
-                false
-            }
-            LeafValue::Overflow(reference) => {
-                self.bytes.extend_from_slice(&reference.encode());
-                true
-            }
-        };
-        self.rows.push(BuilderRow { start, key_end, end: self.bytes.len(), overflow });
+        match row.value {
+            LeafValue::Inline(value) => self.bytes.extend_from_slice(value),
+            LeafValue::Overflow(reference) => self.bytes.extend_from_slice(&reference.encode()),
+            LeafValue::Deleted => {}
+        }
+        self.rows.push(BuilderRow { start, key_end, end: self.bytes.len(), kind: row.value.kind() });
         self.size = size;
     }
 }
@@ -569,7 +599,8 @@ struct LeafWriter {
     size: LeafSize,
     index: usize,
     cell: usize,
-    flags: u8,
+    /// Bits of the shapes of all rows.
+    kinds: u16,
 }
 
 impl LeafWriter {
@@ -581,24 +612,25 @@ impl LeafWriter {
         let (start, rest) = prefix.split_at_mut(in_prefix);
         start.copy_from_slice(&first.prefix()[..in_prefix]);
         rest.copy_from_slice(&first.suffix()[..rest.len()]);
-        LeafWriter { image, size, index: 0, cell: format.page_bytes() - size.cell_bytes(), flags: 0 }
+        LeafWriter { image, size, index: 0, cell: format.page_bytes() - size.cell_bytes(), kinds: 0 }
     }
 
     /// Adds a row, by its key after the prefix.
     fn add(&mut self, suffix: RowKey<'_>, value: LeafValue<'_>) {
         let reference;
-        let (value, overflow) = match value {
-            LeafValue::Inline(value) => (value, false),
+        let stored = match value {
+            LeafValue::Inline(value) => value,
             LeafValue::Overflow(at) => {
                 reference = at.encode();
-                (&reference[..], true)
+                &reference[..]
             }
+            LeafValue::Deleted => &[],
         };
         self.add_parts(
             head_of_parts(&suffix),
             suffix.len(),
-            overflow,
-            [suffix.prefix(), suffix.suffix(), value],
+            value.kind(),
+            [suffix.prefix(), suffix.suffix(), stored],
         );
     }
 
@@ -627,25 +659,19 @@ impl LeafWriter {
         image[self.cell..self.cell + cells.len()].copy_from_slice(cells);
         self.cell += cells.len();
         self.index += rows.len();
-        let is_reference = |index| u16_at(view.bytes, view.cell_start(index)) & OVERFLOW_BIT != 0;
-        if view.has_overflow() && rows.clone().any(is_reference) {
-            self.flags |= FLAG_HAS_OVERFLOW;
+        if view.has_overflow() || view.has_deleted() {
+            let kind = |index| u16_at(view.bytes, view.cell_start(index)) & KIND_MASK;
+            self.kinds |= rows.clone().map(kind).fold(0, |kinds, kind| kinds | kind);
         }
     }
 
     /// Adds a row whose key after the prefix and stored value stand end to end in `cell`.
-    fn add_cell(&mut self, cell: &[u8], suffix_bytes: usize, overflow: bool) {
-        self.add_parts(head_of(&cell[..suffix_bytes]), suffix_bytes, overflow, [cell]);
+    fn add_cell(&mut self, cell: &[u8], suffix_bytes: usize, kind: u16) {
+        self.add_parts(head_of(&cell[..suffix_bytes]), suffix_bytes, kind, [cell]);
     }
 
     #[inline]
-    fn add_parts<const N: usize>(
-        &mut self,
-        head: u32,
-        suffix_bytes: usize,
-        overflow: bool,
-        parts: [&[u8]; N],
-    ) {
+    fn add_parts<const N: usize>(&mut self, head: u32, suffix_bytes: usize, kind: u16, parts: [&[u8]; N]) {
         let image = self.image.unshared_mut();
         let heads_at = PAGE_HEADER_BYTES + self.size.prefix_bytes;
         let head_at = heads_at + self.index * 4;
@@ -653,11 +679,8 @@ impl LeafWriter {
         let offset_at = heads_at + self.size.rows * 4 + self.index * 2;
         let offset = u16::try_from(self.cell).expect("a cell starts within a page of at most 64 KiB");
         image[offset_at..offset_at + 2].copy_from_slice(&offset.to_le_bytes());
-        let mut shape = u16::try_from(suffix_bytes).expect("a key has at most 4104 bytes");
-        if overflow {
-            shape |= OVERFLOW_BIT;
-            self.flags |= FLAG_HAS_OVERFLOW;
-        }
+        let shape = kind | u16::try_from(suffix_bytes).expect("a key has at most 4112 bytes");
+        self.kinds |= kind;
         image[self.cell..self.cell + SHAPE_BYTES].copy_from_slice(&shape.to_le_bytes());
         self.cell += SHAPE_BYTES;
         for part in parts {
@@ -675,13 +698,15 @@ impl LeafWriter {
             self.size
         );
         let number = |value: usize| u32::try_from(value).expect("a page has at most 64 KiB");
+        let plain = PageHeader::empty(page, PageKind::Leaf, lsn);
         let header = PageHeader {
-            flags: self.flags,
+            version: if self.kinds & DELETED_BIT == 0 { plain.version } else { VERSION_WITH_DELETED },
+            flags: if self.kinds & OVERFLOW_BIT == 0 { 0 } else { FLAG_HAS_OVERFLOW },
             count: u16::try_from(self.size.rows).expect("a row takes 8 bytes of at most 64 KiB"),
-            prefix_bytes: u16::try_from(self.size.prefix_bytes).expect("a key has at most 4104 bytes"),
+            prefix_bytes: u16::try_from(self.size.prefix_bytes).expect("a key has at most 4112 bytes"),
             lower: number(PAGE_HEADER_BYTES + self.size.prefix_bytes + self.size.rows * SLOT_BYTES),
             upper: number(cells_end - self.size.cell_bytes()),
-            ..PageHeader::empty(page, PageKind::Leaf, lsn)
+            ..plain
         };
         let image = self.image.unshared_mut();
         header.encode(format, image);

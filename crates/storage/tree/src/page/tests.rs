@@ -88,6 +88,94 @@ fn leaf_gives_back_its_rows() {
     }
 }
 
+/// Some rows deleted, others with a value, some of them in extents.
+fn with_deleted<'a>(random: &mut SeededRandom, rows: &'a [(Vec<u8>, Vec<u8>)]) -> Vec<Row<'a>> {
+    let reference = OverflowReference { total_bytes: 9, first: at(9) };
+    rows.iter()
+        .map(as_row)
+        .map(|row| match random.index(6) {
+            0 if row.value.stored_bytes() >= 20 => Row { value: LeafValue::Overflow(reference), ..row },
+            1 | 2 => Row { value: LeafValue::Deleted, ..row },
+            _ => row,
+        })
+        .collect()
+}
+
+#[test]
+fn leaf_gives_back_deleted_rows() {
+    let mut deleted = 0;
+    for seed in 0..400 {
+        let mut random = SeededRandom::new(seed);
+        let format = format_of(4096 << random.index(5));
+        let rows = random_rows(&mut random, &format);
+        let rows = with_deleted(&mut random, &rows);
+        let page = decode(&format, &encode_leaf(&format, &rows, PageId::new(7), Lsn::new(99)));
+        let leaf = page.view().leaf().unwrap();
+        assert!(leaf.rows().eq(rows.iter().copied()), "seed {seed}");
+        let count = rows.iter().filter(|row| row.value == LeafValue::Deleted).count();
+        assert_eq!(leaf.has_deleted(), count > 0, "seed {seed}");
+        // A database without deleted rows has the bytes that releases before read.
+        assert_eq!(page.bytes()[16], if count > 0 { 3 } else { 2 }, "seed {seed}");
+        deleted += count;
+
+        let mut builder = LeafBuilder::new(format);
+        rows.iter().for_each(|row| builder.push(row));
+        assert_eq!(builder.finish(PageId::new(7), Lsn::new(99)).bytes(), page.bytes(), "seed {seed}");
+
+        let mut runs = Vec::new();
+        let mut at = 0;
+        while at < leaf.len() {
+            let end = (at + 1 + random.index(9)).min(leaf.len());
+            runs.push(RowRun::Kept(leaf, at..end));
+            at = end;
+        }
+        let built = encode_leaf_of_runs(&format, &runs, size_of_runs(&runs), PageId::new(7), Lsn::new(99));
+        assert_eq!(built.bytes(), page.bytes(), "seed {seed}");
+        // Runs without a deleted row make a leaf without.
+        runs.retain(|run| run.rows().all(|row| row.value != LeafValue::Deleted));
+        let built = encode_leaf_of_runs(&format, &runs, size_of_runs(&runs), PageId::new(7), Lsn::new(99));
+        assert!(!decode(&format, &built).view().leaf().unwrap().has_deleted(), "seed {seed}");
+    }
+    assert!(deleted > 200, "only {deleted} rows were deleted");
+}
+
+#[test]
+fn deleted_rows_that_cannot_be_are_refused() {
+    let format = format_of(4096);
+    let row = |key: &'static [u8], value| Row { key: RowKey::from(key), value };
+    let rows =
+        [row(b"deleted", LeafValue::Deleted), row(b"there", LeafValue::Inline(b"12345678901234567890"))];
+    let page = encode_leaf(&format, &rows, PageId::new(1), Lsn::ZERO);
+    let (first, second) = (4096 - 36, 4096 - 27);
+    assert_eq!(page.bytes()[first..first + 9], *b"\x07\x40deleted");
+    assert_eq!(page.bytes()[second..second + 7], *b"\x05\x00there");
+    let cases: [(&str, &[(usize, u8)]); 6] = [
+        ("an old version with a deleted row", &[(16, 2)]),
+        ("a new version without one", &[(first + 1, 0)]),
+        ("a version that is not known", &[(16, 4)]),
+        ("deleted and with a value", &[(second + 1, 0x40)]),
+        ("deleted and with a reference", &[(second + 1, 0xC0), (19, 1)]),
+        ("a bit that means nothing", &[(second + 1, 0x20)]),
+    ];
+    for (what, changes) in cases {
+        let mut image = page.bytes().to_vec();
+        changes.iter().for_each(|(at, byte)| image[*at] = *byte);
+        seal(&mut image);
+        let refused = Page::decode(&format, PageId::new(1), &image);
+        assert!(
+            matches!(refused, Err(PageDamage::Structure(_) | PageDamage::Version(4))),
+            "{what}: {refused:?}"
+        );
+    }
+    // Only a leaf has the new version.
+    let mut builder = InteriorBuilder::new(format);
+    builder.push_first(Child::new(at(2)));
+    let mut image = builder.finish(1, PageId::new(1), Lsn::ZERO).bytes().to_vec();
+    image[16] = 3;
+    seal(&mut image);
+    assert!(matches!(Page::decode(&format, PageId::new(1), &image), Err(PageDamage::Structure(_))));
+}
+
 /// Page `page` and some image of it.
 fn at(page: u64) -> PageReference {
     PageReference::new(PageId::new(page), PageMark::new(u32::try_from(page * 77).unwrap()))
@@ -108,7 +196,7 @@ fn leaf_of_runs_is_the_leaf_of_its_rows() {
                 LeafValue::Inline(value) if value.len() >= 20 && random.index(5) == 0 => {
                     Row { value: LeafValue::Overflow(reference), ..row }
                 }
-                LeafValue::Inline(_) | LeafValue::Overflow(_) => row,
+                LeafValue::Inline(_) | LeafValue::Overflow(_) | LeafValue::Deleted => row,
             })
             .collect();
         // Old leaves hold neighbouring rows, so their prefix is as long as the new leaf's, or longer.
@@ -235,7 +323,7 @@ fn mutated_pages_are_refused_or_can_be_used() {
         let format = format_of(4096);
         let rows = random_rows(&mut random, &format);
         let page = if random.index(2) == 0 {
-            encode_leaf(&format, &rows.iter().map(as_row).collect::<Vec<_>>(), PageId::new(1), Lsn::ZERO)
+            encode_leaf(&format, &with_deleted(&mut random, &rows), PageId::new(1), Lsn::ZERO)
         } else {
             let mut builder = InteriorBuilder::new(format);
             builder.push_first(Child::new(at(100)));
@@ -274,7 +362,7 @@ fn use_all(page: &Page, rows: &[(Vec<u8>, Vec<u8>)]) {
         assert!(interior.used_bytes() <= page.bytes().len());
         (0..interior.len()).for_each(|index| {
             assert!(interior.child(index).page.get() != 0);
-            assert!(interior.upper_fence(index).is_none_or(|fence| fence.len() <= 4104));
+            assert!(interior.upper_fence(index).is_none_or(|fence| fence.len() <= 4112));
         });
         for row in rows {
             assert!(interior.child_for(&row.0) < interior.len());

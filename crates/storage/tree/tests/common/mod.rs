@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub(crate) mod image_log;
+pub(crate) mod runs;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,6 +40,8 @@ pub(crate) fn superblock(page_bytes: u32) -> Superblock {
         in_doubt: 0,
         log_end: Lsn::ZERO,
         marks: TreeMarks::default(),
+        next_run: 0,
+        run_count: 0,
     }
 }
 
@@ -199,22 +202,44 @@ pub(crate) fn check(tree: &Tree) -> CheckSummary {
     summary
 }
 
-/// All rows, by a forward scan.
-pub(crate) fn rows(tree: &Tree) -> Model {
+/// All rows, by a forward scan; those that are deleted have no value.
+pub(crate) fn contents(tree: &Tree) -> Changes {
     let pages = tree.pages();
     let mut cursor = LeafCursor::seek(pages, &[]).unwrap();
-    let mut rows = Model::new();
+    let mut rows = Changes::new();
     while let Some(row) = cursor.row() {
         let value = match row.value {
-            LeafValue::Inline(value) => value.to_vec(),
+            LeafValue::Inline(value) => Some(value.to_vec()),
             LeafValue::Overflow(reference) => {
-                tree.read_overflow(reference, cursor.position().version()).unwrap().expect("nobody writes")
+                let read = tree.read_overflow(reference, cursor.position().version());
+                Some(read.unwrap().expect("nobody writes"))
             }
+            LeafValue::Deleted => None,
         };
         assert!(rows.insert(row.key.to_vec(), value).is_none());
         cursor.advance(pages).unwrap();
     }
     rows
+}
+
+/// All rows of a tree without runs.
+pub(crate) fn rows(tree: &Tree) -> Model {
+    contents(tree).into_iter().map(|(key, value)| (key, value.expect("no row is deleted"))).collect()
+}
+
+/// As `assert_holds`, of a tree with runs.
+pub(crate) fn assert_contains(tree: &Tree, expected: &Changes, context: &str) -> CheckSummary {
+    let summary = check(tree);
+    assert_eq!(summary.rows, expected.len() as u64, "{context}");
+    let found = contents(tree);
+    if found != *expected {
+        for (key, value) in expected {
+            let lengths = |value: Option<&Option<Vec<u8>>>| value.map(|value| value.as_ref().map(Vec::len));
+            assert_eq!(lengths(found.get(key)), lengths(Some(value)), "{context}: {}", key.escape_ascii());
+        }
+        panic!("{context}: rows differ");
+    }
+    summary
 }
 
 pub(crate) fn assert_holds(tree: &Tree, model: &Model, context: &str) -> CheckSummary {

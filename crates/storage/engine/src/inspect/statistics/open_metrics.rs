@@ -46,6 +46,7 @@ impl Statistics {
         self.transaction_families(&mut families);
         self.commit_stage_families(&mut families);
         self.memory_families(&mut families);
+        self.run_families(&mut families);
         self.checkpoint_families(&mut families);
         self.throttle_families(&mut families);
         self.recovery_families(&mut families);
@@ -170,6 +171,14 @@ impl Statistics {
         );
         families.gauge("cache_bytes", "Memory of cached pages.", self.cache.bytes);
         families.counter("pages_read", "Pages read from the page file.", self.cache.pages_read);
+    }
+
+    fn run_families(&self, families: &mut Families) {
+        families.gauge("runs", "Sorted runs beside the main part of the tree.", self.runs.count);
+        families.gauge("run_rows", "Rows in sorted runs when these were written.", self.runs.rows);
+        families.gauge("run_bytes", "Bytes of these rows.", self.runs.row_bytes);
+        families.gauge("run_filter_bytes", "Memory of the filters of runs.", self.runs.filter_bytes);
+        families.gauge("runs_unfiltered", "Runs that each lookup reads.", self.runs.unfiltered);
     }
 
     fn checkpoint_families(&self, families: &mut Families) {
@@ -305,6 +314,8 @@ impl CheckpointStatistics {
         let help = "Time that commits were delayed while the last checkpoint ran.";
         families.seconds("last_checkpoint_delayed", help, self.writers_delayed);
         families.gauge("last_checkpoint_rows", "Rows that the last checkpoint merged.", self.rows);
+        let help = "Rows of them that went into a sorted run.";
+        families.gauge("last_checkpoint_run_rows", help, self.run_rows);
         families.gauge(
             "last_checkpoint_pages",
             "Pages that the last checkpoint wrote.",

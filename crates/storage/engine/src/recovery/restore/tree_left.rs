@@ -7,9 +7,10 @@ use seawall_keys::{DatabaseKeys, KEYS_PATH};
 use seawall_tree::{Direction, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeError};
 use seawall_wal::TimelineHistory;
 
-use super::{LAST_KEY, RowsThere, superblock_of};
+use super::{RowsThere, superblock_of};
 use crate::backup::BackupBase;
 use crate::bulk_load::row_sorter::RUN_DIRECTORY;
+use crate::catalog::first_local_key;
 use crate::checkpoint::page_protection::LogSource;
 use crate::directory::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, io, write_synced};
 use crate::encryption::open_keys;
@@ -72,10 +73,12 @@ pub(super) fn tree_left(
 
 fn last_key(tree: &Tree) -> Result<Option<Vec<u8>>, Error> {
     let failed = |error| Error::tree(&error);
-    let mut position = tree.leaf_for(&LAST_KEY, Direction::Reverse).map_err(failed)?;
+    let end = first_local_key();
+    let mut position = tree.leaf_for(&end, Direction::Reverse).map_err(failed)?;
     loop {
         let leaf = position.leaf();
-        if let Some(last) = leaf.len().checked_sub(1) {
+        let count = leaf.search(&end).unwrap_or_else(|above| above);
+        if let Some(last) = count.checked_sub(1) {
             return Ok(Some([leaf.prefix(), leaf.row(last).key.suffix()].concat()));
         }
         if !tree.move_on(&mut position, Direction::Reverse).map_err(failed)? {

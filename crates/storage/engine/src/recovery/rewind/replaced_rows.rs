@@ -232,7 +232,7 @@ pub(super) fn are_kept(
             if position.page().view().lsn() > since {
                 return Ok(false);
             }
-            found.add(&leaf, start..end);
+            found.add_rows(&leaf, start..end);
         }
         let is_last = found.rows > sum.rows || position.upper().is_none_or(|upper| upper > last);
         if is_last || !tree.move_on(&mut position, Direction::Forward).map_err(failed)? {

@@ -15,7 +15,8 @@ pub(super) struct LeafRows {
     /// The key of the row it stands at; its beginning, the page's prefix, is written once.
     pub(super) key: Vec<u8>,
     prefix_bytes: usize,
-    pub(super) has_overflow: bool,
+    /// Whether all values are in the leaf.
+    pub(super) is_plain: bool,
 }
 
 impl LeafRows {
@@ -28,11 +29,11 @@ impl LeafRows {
     ) -> LeafRows {
         key.clear();
         let (next, end) = (rows.start, rows.end);
-        let mut rows = LeafRows { page, next, end, key, prefix_bytes: 0, has_overflow: false };
+        let mut rows = LeafRows { page, next, end, key, prefix_bytes: 0, is_plain: false };
         let view = rows.page.view().leaf().expect("a descent ends at a leaf");
         rows.key.extend_from_slice(view.prefix());
         rows.prefix_bytes = rows.key.len();
-        rows.has_overflow = view.has_overflow();
+        rows.is_plain = !view.has_overflow() && !view.has_deleted();
         rows.load_key(direction);
         rows
     }
@@ -58,14 +59,14 @@ impl LeafRows {
         self.key.extend_from_slice(view.row(index).key.suffix());
     }
 
-    /// The next row, with its whole key; only for leaves without overflow values. What most rows of most scans go through.
+    /// The next row, with its whole key; only for plain leaves. What most rows of most scans go through.
     pub(super) fn take(&mut self, direction: Direction) -> LentRow<'_> {
         let index = self.index(direction);
         self.step(direction);
         let row = self.page.view().leaf().expect("a descent ends at a leaf").row(index);
         self.key.truncate(self.prefix_bytes);
         self.key.extend_from_slice(row.key.suffix());
-        let LeafValue::Inline(value) = row.value else { unreachable!("the leaf has no overflow values") };
+        let LeafValue::Inline(value) = row.value else { unreachable!("all values are in the leaf") };
         (&self.key, value)
     }
 

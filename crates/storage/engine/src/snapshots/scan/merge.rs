@@ -1,4 +1,4 @@
-//! The merge behind a scan: the transaction's own writes, the memtables and the leaves of the tree, row by row.
+//! The merge behind a scan: the transaction's own writes, the memtables, the leaves of runs and of the tree, row by row.
 //!
 //! It borrows nothing, so a scan may borrow the engine and the writes ([`Range`](super::Range)) or own them
 //! ([`Scan`](super::Scan)): each call names them anew, and they must be the same ones each time.
@@ -6,7 +6,6 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use seawall_tree::LeafPosition;
 use seawall_tree::page::{LeafValue, OverflowReference};
 use seawall_types::Lsn;
 
@@ -17,8 +16,10 @@ use crate::snapshots::view::View;
 use crate::transaction::write_set::WriteSet;
 
 use super::bounds::inside_batch;
+use super::held_leaf::HeldLeaf;
 use super::leaf_rows::LeafRows;
 use super::memtable_source::{Found, MemtableSource};
+use super::run_source::{RunSource, may_have_rows_in};
 use super::{Direction, LentRow, is_empty_range};
 
 /// What the merge reads besides the memtables that it has found.
@@ -34,6 +35,7 @@ pub(super) struct Sources<'s> {
 enum Place {
     Writes,
     Memtable(usize),
+    Run(usize),
     Leaf,
 }
 
@@ -47,9 +49,12 @@ pub(super) struct Merge {
     /// Memtables as of the last batch.
     view: Option<Arc<View>>,
     memtables: Vec<MemtableSource>,
+    /// Runs that can have rows in the range, newest first, whether they have some in the batch or not.
+    runs: Vec<RunSource>,
+    /// The leaf of the main part of the tree.
+    held: Option<HeldLeaf>,
+    /// Its rows in the batch.
     leaf: Option<LeafRows>,
-    /// Version of the tree at which the leaf was read.
-    leaf_version: u64,
     /// Fence at the far end of the batch; `None`: the batch reaches the end of the tree.
     batch_end: Option<Vec<u8>>,
     /// See `is_plain`.
@@ -76,8 +81,9 @@ impl Merge {
             to,
             view: None,
             memtables: Vec::new(),
+            runs: Vec::new(),
+            held: None,
             leaf: None,
-            leaf_version: 0,
             batch_end: None,
             plain: false,
             even_if_closed: false,
@@ -128,8 +134,13 @@ impl Merge {
 
     /// Whether, for the rest of the batch, rows come from the leaf and from nowhere else.
     fn is_plain(&self, sources: Sources<'_>) -> bool {
-        let in_leaf = self.leaf.as_ref().is_some_and(|leaf| !leaf.has_overflow);
-        in_leaf && self.memtables.is_empty() && sources.writes.is_none()
+        let in_leaf = self.leaf.as_ref().is_some_and(|leaf| leaf.is_plain);
+        in_leaf && self.is_leaf_alone(sources.writes)
+    }
+
+    /// Whether no other source has a row in the rest of the batch.
+    fn is_leaf_alone(&self, writes: Option<&WriteSet>) -> bool {
+        self.memtables.is_empty() && writes.is_none() && self.runs.iter().all(|run| run.current().is_none())
     }
 
     fn find_row(&mut self, sources: Sources<'_>) -> Result<Option<FoundRow>, Error> {
@@ -165,7 +176,7 @@ impl Merge {
     /// The source whose next row comes first; of several that stand at one key, the topmost.
     fn nearest(&self, writes: Option<&WriteSet>) -> Option<Place> {
         let leaf = self.leaf.as_ref().filter(|leaf| !leaf.is_done());
-        if self.memtables.is_empty() && writes.is_none() {
+        if self.is_leaf_alone(writes) {
             return leaf.map(|_| Place::Leaf);
         }
         let mut nearest: Option<(&[u8], Place)> = None;
@@ -175,8 +186,10 @@ impl Merge {
             .iter()
             .enumerate()
             .filter_map(|(index, source)| source.current().map(|key| (key, Place::Memtable(index))));
+        let runs = self.runs.iter().enumerate();
+        let runs = runs.filter_map(|(index, run)| run.current().map(|key| (key, Place::Run(index))));
         let leaf = leaf.map(|leaf| (&leaf.key[..], Place::Leaf));
-        for (key, place) in writes.into_iter().chain(memtables).chain(leaf) {
+        for (key, place) in writes.into_iter().chain(memtables).chain(runs).chain(leaf) {
             let nearer = match nearest {
                 None => true,
                 Some((best, _)) => match self.direction {
@@ -236,10 +249,30 @@ impl Merge {
                     _ => None,
                 }
             }
+            Place::Run(index) => self.take_run_row(index, sources.engine)?,
             Place::Leaf => Some(self.take_leaf_row(sources.engine)?),
         };
         self.pass_key(sources);
         Ok(found)
+    }
+
+    /// As `take_row`, without moving anything.
+    fn take_run_row(&mut self, index: usize, engine: &Engine) -> Result<Option<FoundRow>, Error> {
+        let run = &self.runs[index];
+        self.key.clear();
+        self.key.extend_from_slice(run.current().expect("the nearest row is in it"));
+        match run.value(self.direction) {
+            LeafValue::Inline(value) => {
+                self.value.clear();
+                self.value.extend_from_slice(value);
+            }
+            LeafValue::Overflow(reference) => {
+                let version = run.held.version();
+                self.read_overflow(engine, reference, version)?;
+            }
+            LeafValue::Deleted => return Ok(None),
+        }
+        Ok(Some(FoundRow::Copied))
     }
 
     fn take_leaf_row(&mut self, engine: &Engine) -> Result<FoundRow, Error> {
@@ -250,19 +283,30 @@ impl Merge {
         let overflow = match value {
             LeafValue::Inline(_) => None,
             LeafValue::Overflow(reference) => Some(reference),
+            LeafValue::Deleted => {
+                let damage = engine.tree.pages().deleted_outside_of_runs(leaf.page.view().id());
+                return Err(Error::tree(&damage));
+            }
         };
         leaf.advance(self.direction);
         match overflow {
             None => Ok(FoundRow::InLeaf(index)),
             Some(reference) => {
-                self.read_overflow(engine, reference)?;
+                let version = self.held.as_ref().expect("the row was found in it").version();
+                self.read_overflow(engine, reference, version)?;
                 Ok(FoundRow::Copied)
             }
         }
     }
 
-    fn read_overflow(&mut self, engine: &Engine, reference: OverflowReference) -> Result<(), Error> {
-        let read = engine.tree.read_overflow(reference, self.leaf_version);
+    /// Reads the long value of the row `self.key`, which a leaf of this version refers to.
+    fn read_overflow(
+        &mut self,
+        engine: &Engine,
+        reference: OverflowReference,
+        version: u64,
+    ) -> Result<(), Error> {
+        let read = engine.tree.read_overflow(reference, version);
         if let Some(value) = read.map_err(|error| Error::tree(&error))? {
             self.value = value;
             return Ok(());
@@ -286,6 +330,11 @@ impl Merge {
         {
             leaf.advance(self.direction);
         }
+        for run in &mut self.runs {
+            if run.current().is_some_and(|at| at == &key[..]) {
+                run.advance(self.direction);
+            }
+        }
         let snapshot = self.lsn();
         let inside = inside_batch(&self.from, &self.to, self.batch_end.as_deref(), self.direction);
         for source in &mut self.memtables {
@@ -297,44 +346,90 @@ impl Merge {
         self.plain = self.is_plain(sources);
     }
 
-    /// Reads the leaf at the near end of the range, and sets the memtables to it.
+    /// Reads the leaves at the near end of the range, and sets the memtables to them.
     fn load_batch(&mut self, sources: Sources<'_>) -> Result<(), Error> {
         if !self.even_if_closed {
             sources.engine.lifecycle.check_open()?;
         }
-        let (position, view) = self.read_leaf(sources.engine)?;
-        let leaf = position.leaf();
-        let start_of = |bound: &Bound<Vec<u8>>| match bound {
-            Bound::Included(key) => leaf.search(key).unwrap_or_else(|index| index),
-            Bound::Excluded(key) => leaf.search(key).map_or_else(|index| index, |index| index + 1),
-            Bound::Unbounded => 0,
-        };
-        let end_of = |bound: &Bound<Vec<u8>>| match bound {
-            Bound::Included(key) => leaf.search(key).map_or_else(|index| index, |index| index + 1),
-            Bound::Excluded(key) => leaf.search(key).unwrap_or_else(|index| index),
-            Bound::Unbounded => leaf.len(),
-        };
-        let (start, end) = (start_of(&self.from), end_of(&self.to));
-        self.batch_end = match self.direction {
-            Direction::Forward => position.upper().map(<[u8]>::to_vec),
-            Direction::Reverse => position.lower().map(<[u8]>::to_vec),
-        };
-        self.leaf_version = position.version();
+        let view = self.hold_leaves(sources.engine)?;
+        let held = self.held.as_ref().expect("it is held now");
+        self.batch_end = nearest_fence(held, &self.runs, self.direction).map(<[u8]>::to_vec);
+        let batch_end = self.batch_end.as_deref();
+        let rows = held.rows_in(&self.from, &self.to, batch_end, self.direction);
         let key = self.leaf.take().map(|leaf| leaf.key).unwrap_or_default();
-        self.leaf = Some(LeafRows::new(position.page().clone(), start..end.max(start), self.direction, key));
+        self.leaf = Some(LeafRows::new(held.page().clone(), rows, self.direction, key));
+        for run in &mut self.runs {
+            run.begin_batch((&self.from, &self.to), batch_end, self.direction);
+        }
         self.load_memtables(&view);
         self.view = Some(view);
         self.plain = self.is_plain(sources);
         Ok(())
     }
 
-    /// The leaf, and memtables that together with it show the whole snapshot: see the module.
-    fn read_leaf(&self, engine: &Engine) -> Result<(LeafPosition, Arc<View>), Error> {
-        let near = match self.direction {
+    /// Holds the leaves where the rest of the range begins, and returns the memtables and runs that together with them show the whole
+    /// snapshot: see the module above.
+    fn hold_leaves(&mut self, engine: &Engine) -> Result<Arc<View>, Error> {
+        loop {
+            let version = engine.tree.version();
+            let view = engine.view.load_full();
+            // A view that is newer than the version may lack a run that still has rows in leaves that are held.
+            if engine.tree.version() != version {
+                continue;
+            }
+            engine.check_snapshot(self.lsn())?;
+            if self.hold_main_leaf(engine, version)? && self.hold_run_leaves(engine, version, &view)? {
+                return Ok(view);
+            }
+        }
+    }
+
+    /// Holds the leaf of the main part; `false` if the tree is not that of `version` any more.
+    fn hold_main_leaf(&mut self, engine: &Engine, version: u64) -> Result<bool, Error> {
+        if !self.held.as_ref().is_some_and(|held| self.can_use(held, version)) {
+            self.held = Some(self.descend(engine, &[])?);
+        }
+        Ok(self.held.as_ref().is_some_and(|held| held.version() == version))
+    }
+
+    /// As `hold_main_leaf`, for each run that the snapshot reads and that can have rows in the range.
+    fn hold_run_leaves(&mut self, engine: &Engine, version: u64, view: &View) -> Result<bool, Error> {
+        if view.runs.is_empty() {
+            self.runs.clear();
+            return Ok(true);
+        }
+        let mut held_before = std::mem::take(&mut self.runs);
+        for run in view.runs(self.lsn()).filter(|run| may_have_rows_in(run, &self.from, &self.to)) {
+            let before = held_before.iter().position(|source| source.run.number == run.number);
+            let source = match before.map(|place| held_before.remove(place)) {
+                Some(source) if self.can_use(&source.held, version) => source,
+                _ => RunSource::new(Arc::clone(run), self.descend(engine, &run.prefix())?),
+            };
+            let is_of_version = source.held.version() == version;
+            self.runs.push(source);
+            if !is_of_version {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The end of the rest of the range where the scan goes on.
+    fn near_end(&self) -> &Bound<Vec<u8>> {
+        match self.direction {
             Direction::Forward => &self.from,
             Direction::Reverse => &self.to,
-        };
-        let key: &[u8] = match near {
+        }
+    }
+
+    fn can_use(&self, held: &HeldLeaf, version: u64) -> bool {
+        held.version() == version && held.covers(self.near_end(), self.direction)
+    }
+
+    /// The leaf where the rest of the range begins, among the keys with this prefix.
+    fn descend(&self, engine: &Engine, prefix: &[u8]) -> Result<HeldLeaf, Error> {
+        let near = self.near_end();
+        let row_key: &[u8] = match near {
             Bound::Included(key) | Bound::Excluded(key) => key,
             Bound::Unbounded => &[],
         };
@@ -343,15 +438,15 @@ impl Merge {
             (Direction::Reverse, Bound::Included(_)) => Direction::Forward,
             (direction, _) => direction,
         };
-        loop {
-            let version = engine.tree.version();
-            let view = engine.view.load_full();
-            engine.check_snapshot(self.lsn())?;
-            let position = engine.tree.leaf_for(key, direction).map_err(|error| Error::tree(&error))?;
-            if position.version() == version {
-                return Ok((position, view));
-            }
-        }
+        let in_run;
+        let key = if prefix.is_empty() {
+            row_key
+        } else {
+            in_run = [prefix, row_key].concat();
+            &in_run
+        };
+        let position = engine.tree.leaf_for(key, direction);
+        Ok(HeldLeaf::new(position.map_err(|error| Error::tree(&error))?, prefix))
     }
 
     fn load_memtables(&mut self, view: &Arc<View>) {
@@ -366,6 +461,16 @@ impl Merge {
             })
             .filter(|source| source.current().is_some())
             .collect();
+    }
+}
+
+/// The first fence that a scan in `direction` meets; `None` if all leaves are the last ones.
+fn nearest_fence<'h>(held: &'h HeldLeaf, runs: &'h [RunSource], direction: Direction) -> Option<&'h [u8]> {
+    let fences = std::iter::once(held).chain(runs.iter().map(|run| &run.held));
+    let fences = fences.filter_map(|held| held.far_fence(direction));
+    match direction {
+        Direction::Forward => fences.min(),
+        Direction::Reverse => fences.max(),
     }
 }
 

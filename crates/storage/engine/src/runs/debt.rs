@@ -1,0 +1,401 @@
+//! Which window is merged next, and when: runs may have a share of the main part's leaves, and the windows with the most run leaves for
+//! each leaf of their own go first. So with a quarter of the tree in runs, a window that is merged has twice that.
+//!
+//! ```text
+//!   windows by key   [ 2000 leaves | 40 of runs ][ 1900 | 700 ][ 2010 | 90 ] ...
+//!                                                     ^ next
+//! ```
+//! The table of windows is read from interior pages alone before the first merge, and kept up to date: a run adds its leaves once no snapshot is
+//! older than it, and a window that was merged is looked at again. Nothing of it is on disk.
+
+use std::sync::Arc;
+
+use seawall_tree::{Tree, TreeError};
+
+use crate::catalog::first_local_key;
+use crate::checkpoint::merge_source::first_user_key;
+use crate::checkpoint::statistics::Totals;
+use crate::checkpoint::turn::CheckpointState;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::row_key;
+use crate::runs::run::{Run, RunNumber};
+use crate::runs::window::{Fences, MergedFences};
+
+/// The prefix of the keys of a run.
+type Prefix = [u8; row_key::TABLE_BYTES];
+
+/// A range of keys, up to where the next window begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Window {
+    lower: Vec<u8>,
+    /// Leaves of the main part, at least one.
+    tree_leaves: u64,
+    /// Leaves of runs that begin there.
+    run_leaves: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WindowTable {
+    /// Ascending. The first one begins with the first key of users.
+    windows: Vec<Window>,
+    window_leaves: u64,
+    /// The runs whose leaves are counted.
+    runs: Vec<RunNumber>,
+}
+
+/// What was done in a turn to change the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slice {
+    Window,
+    /// Nothing is due.
+    Nothing,
+}
+
+/// Whether windows are merged as long as there are runs, or until runs have the share that they may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    Share,
+    NoRuns,
+}
+
+impl WindowTable {
+    fn read(tree: &Tree, runs: &[Arc<Run>], window_leaves: u64) -> Result<WindowTable, TreeError> {
+        let (from, to) = (first_user_key(), first_local_key().to_vec());
+        let windows = windows_in(tree, &prefixes_of(runs), window_leaves, from, &to)?;
+        Ok(WindowTable { windows, window_leaves, runs: runs.iter().map(|run| run.number).collect() })
+    }
+
+    /// Counts the leaves of one more run.
+    fn add(&mut self, tree: &Tree, run: &Run) -> Result<(), TreeError> {
+        self.runs.push(run.number);
+        let mut fences = Fences::begin(tree, &run.prefix(), &first_user_key())?;
+        while let Some(fence) = fences.take()? {
+            let above = self.windows.partition_point(|window| window.lower <= fence);
+            self.windows[above.saturating_sub(1)].run_leaves += 1;
+        }
+        Ok(())
+    }
+
+    /// Leaves of the main part and of runs.
+    fn leaves(&self) -> (u64, u64) {
+        let sum = |leaves: fn(&Window) -> u64| self.windows.iter().map(leaves).sum();
+        (sum(|window| window.tree_leaves), sum(|window| window.run_leaves))
+    }
+
+    /// The window with the most leaves of runs for each of its own.
+    fn fullest(&self) -> Option<usize> {
+        let with_runs = (0..self.windows.len()).filter(|index| self.windows[*index].run_leaves > 0);
+        with_runs.max_by(|one, other| {
+            let (one, other) = (&self.windows[*one], &self.windows[*other]);
+            (one.run_leaves * other.tree_leaves).cmp(&(other.run_leaves * one.tree_leaves))
+        })
+    }
+
+    fn upper_of(&self, index: usize) -> Vec<u8> {
+        self.windows.get(index + 1).map_or_else(|| first_local_key().to_vec(), |next| next.lower.clone())
+    }
+
+    /// A window was merged with what all its runs have there, and may have become several. A leaf of a run that begins there has what is left
+    /// of it behind the end.
+    fn merged(&mut self, tree: &Tree, prefixes: &[Prefix], index: usize) -> Result<(), TreeError> {
+        let (lower, upper) = (self.windows[index].lower.clone(), self.upper_of(index));
+        let mut left = 0;
+        for prefix in prefixes {
+            let mut fences = Fences::begin(tree, prefix, &lower)?;
+            while fences.take()?.is_some_and(|fence| fence < upper) {
+                left += 1;
+            }
+        }
+        if let Some(next) = self.windows.get_mut(index + 1) {
+            next.run_leaves += left;
+        }
+        let windows = windows_in(tree, &[], self.window_leaves, lower, &upper)?;
+        self.windows.splice(index..=index, windows);
+        Ok(())
+    }
+}
+
+/// The windows of a range: each of at most `window_leaves` leaves of the main part, or where those are few about twice as many of runs.
+fn windows_in(
+    tree: &Tree,
+    prefixes: &[Prefix],
+    window_leaves: u64,
+    from: Vec<u8>,
+    to: &[u8],
+) -> Result<Vec<Window>, TreeError> {
+    let mut fences = MergedFences::begin(tree, prefixes, &from)?;
+    let mut windows = vec![Window { lower: from, tree_leaves: 1, run_leaves: 0 }];
+    while let Some((source, lower)) = fences.next_fence()? {
+        if lower.as_slice() >= to {
+            break;
+        }
+        let last = windows.last_mut().expect("there is one from the beginning");
+        let (is_full, of_run) = match source {
+            0 => (last.tree_leaves >= window_leaves, 0),
+            _ => (last.run_leaves >= 2 * window_leaves, 1),
+        };
+        if is_full {
+            // Of a leaf of the main part that began before, it has a part.
+            windows.push(Window { lower, tree_leaves: 1, run_leaves: of_run });
+        } else {
+            last.tree_leaves += 1 - of_run;
+            last.run_leaves += of_run;
+        }
+    }
+    Ok(windows)
+}
+
+fn prefixes_of(runs: &[Arc<Run>]) -> Vec<Prefix> {
+    runs.iter().map(|run| run.prefix()).collect()
+}
+
+impl Engine {
+    /// Merges the window that is due most, if one is. For who has the turn to change the tree.
+    ///
+    /// # Errors
+    /// As `merge_window`.
+    pub(crate) fn merge_slice(&self, state: &mut CheckpointState, aim: Aim) -> Result<Slice, Error> {
+        let failed = |error| Error::tree(&error);
+        let runs = self.runs_to_merge();
+        if runs.is_empty() {
+            state.windows = None;
+            return Ok(Slice::Nothing);
+        }
+        let mut table = self.windows_with(state.windows.take(), &runs).map_err(failed)?;
+        let (tree_leaves, run_leaves) = table.leaves();
+        let percent = match aim {
+            Aim::Share => u64::from(self.options.checkpoint.runs.run_percent),
+            Aim::NoRuns => 0,
+        };
+        let due = if run_leaves * 100 > percent * tree_leaves { table.fullest() } else { None };
+        let Some(index) = due else {
+            state.windows = Some(table);
+            if aim == Aim::NoRuns {
+                // Rows in leaves that begin before all others of their run, which were not counted.
+                self.settle_runs(&mut Totals::default())?;
+            }
+            return Ok(Slice::Nothing);
+        };
+        let range = table.windows[index].lower.clone()..table.upper_of(index);
+        self.merge_window(range, &mut Totals::default())?;
+        table.merged(&self.tree, &prefixes_of(&self.runs_to_merge()), index).map_err(failed)?;
+        state.windows = Some(table);
+        Ok(Slice::Window)
+    }
+
+    /// The table of windows with the leaves of `runs`, of which those that are in it are counted already.
+    fn windows_with(&self, table: Option<WindowTable>, runs: &[Arc<Run>]) -> Result<WindowTable, TreeError> {
+        let Some(mut table) = table else {
+            let window_leaves = self.options.checkpoint.chunk_bytes / self.tree.format().page_bytes() as u64;
+            return WindowTable::read(&self.tree, runs, window_leaves.max(1));
+        };
+        table.runs.retain(|known| runs.iter().any(|run| run.number == *known));
+        for run in runs {
+            if !table.runs.contains(&run.number) {
+                table.add(&self.tree, run)?;
+            }
+        }
+        Ok(table)
+    }
+
+    /// Whether the database was left alone for so long that runs are merged although there are few.
+    pub(crate) fn is_idle(&self, state: &CheckpointState) -> bool {
+        let view = self.view();
+        let since = self.clock().monotonic().saturating_sub(state.last_end);
+        view.is_active_empty() && view.unmerged().is_none() && since >= self.options.checkpoint.interval
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
+
+    use super::*;
+    use crate::database::Database;
+    use crate::runs::testing::{checkpoint_into_run, open_with};
+
+    const ROWS: u64 = 4_000;
+
+    struct Loaded {
+        database: Database,
+        table: crate::Table,
+        rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    }
+
+    impl Loaded {
+        fn new(seed: u64, run_percent: u32) -> Loaded {
+            Loaded::on(&SimulatedDisk::new(seed), run_percent)
+        }
+
+        fn on(disk: &SimulatedDisk, run_percent: u32) -> Loaded {
+            let database = open_with(disk, run_percent).unwrap();
+            let mut load = database.tables().bulk_load("t").unwrap();
+            let mut rows = BTreeMap::new();
+            for number in 0..ROWS {
+                load.add(number.to_be_bytes(), [1; 150]).unwrap();
+                rows.insert(number.to_be_bytes().to_vec(), vec![1; 150]);
+            }
+            let table = load.finish().unwrap();
+            database.checkpoint().unwrap();
+            Loaded { database, table, rows }
+        }
+
+        /// Changes some rows, of which most are in a tenth of the table.
+        fn change(&mut self, random: &mut SeededRandom, count: u64) {
+            for _ in 0..count {
+                let number = if random.chance(2, 3) { random.below(ROWS / 10) } else { random.below(ROWS) };
+                let key = number.to_be_bytes().to_vec();
+                let value = vec![7; usize::try_from(random.below(150)).unwrap()];
+                self.database.put(&self.table, &key, &value).unwrap();
+                self.rows.insert(key, value);
+            }
+        }
+
+        fn expect_rows(&self, what: &str) {
+            let found = self.database.snapshot();
+            let found: BTreeMap<_, _> = found.rows(&self.table).map(Result::unwrap).collect();
+            assert!(found == self.rows, "{what}");
+            let summary = self.database.check(&mut |damage| panic!("{what}: {damage}")).unwrap();
+            assert_eq!(summary.damages, 0);
+        }
+    }
+
+    /// Leaves of the main part from the first key of users on, and of runs, but for those that begin before their first row.
+    fn counted(engine: &Engine) -> (u64, u64) {
+        let tree = &engine.tree;
+        let mut sources = vec![Fences::begin(tree, &[], &first_user_key()).unwrap()];
+        for run in engine.view().runs.iter() {
+            sources.push(Fences::begin(tree, &run.prefix(), &first_user_key()).unwrap());
+        }
+        let counts: Vec<u64> = sources
+            .iter_mut()
+            .map(|fences| (0..).find(|_| fences.take().unwrap().is_none()).unwrap())
+            .collect();
+        (counts[0] + 1, counts[1..].iter().sum())
+    }
+
+    #[test]
+    fn the_table_of_windows_counts_each_leaf_but_for_some_at_borders() {
+        for seed in seeds(10) {
+            let mut random = SeededRandom::new(seed);
+            let mut loaded = Loaded::new(seed, 100);
+            let window_leaves = 1 + random.below(40);
+            let tree = Arc::clone(&loaded.database.engine().tree);
+            let mut table = WindowTable::read(&tree, &[], window_leaves).unwrap();
+            for _ in 0..random.below(4) {
+                let count = 1 + random.below(700);
+                loaded.change(&mut random, count);
+                checkpoint_into_run(loaded.database.engine(), 0);
+                let newest = loaded.database.engine().view().runs[0].clone();
+                table.add(&tree, &newest).unwrap();
+            }
+            let engine = loaded.database.engine();
+            // Where a run begins or ends, what comes beside it later may move the fence.
+            let borders = engine.view().runs.len() as u64 + 1;
+            let ((tree_leaves, run_leaves), (counted_tree, counted_runs)) = (table.leaves(), counted(engine));
+            assert!(tree_leaves.abs_diff(counted_tree) <= 1, "seed {seed}: {tree_leaves}, {counted_tree}");
+            assert!(
+                run_leaves.abs_diff(counted_runs) <= borders,
+                "seed {seed}: {run_leaves}, {counted_runs}"
+            );
+            let again = WindowTable::read(&tree, &engine.view().runs, window_leaves).unwrap();
+            for window in &again.windows {
+                assert!(window.tree_leaves <= window_leaves, "seed {seed}: {window:?}");
+                assert!(window.run_leaves <= 2 * window_leaves, "seed {seed}: {window:?}");
+            }
+            // A window that begins with a leaf of a run counts a leaf of the main part twice.
+            let twice = again.windows.iter().filter(|window| window.run_leaves > 0).count() as u64;
+            let ((tree_leaves, run_leaves), (counted_tree, counted_runs)) = (again.leaves(), counted(engine));
+            assert_eq!(run_leaves, counted_runs, "seed {seed}");
+            assert!((counted_tree..=counted_tree + twice).contains(&tree_leaves), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn runs_are_merged_down_to_their_share_and_the_fullest_windows_first() {
+        let mut random = SeededRandom::new(1);
+        let mut loaded = Loaded::new(1, 10);
+        let mut most = 0;
+        for round in 0..12 {
+            loaded.change(&mut random, 260);
+            let statistics = loaded.database.checkpoint().unwrap();
+            assert!(statistics.run_rows > 0, "{statistics:?}");
+            let engine = loaded.database.engine();
+            let (tree_leaves, run_leaves) = counted(engine);
+            let at_borders = engine.view().runs.len() as u64;
+            assert!(
+                (run_leaves - at_borders.min(run_leaves)) * 100 <= tree_leaves * 10,
+                "round {round}: {run_leaves} of {tree_leaves}"
+            );
+            most = most.max(run_leaves);
+            loaded.expect_rows(&format!("round {round}"));
+        }
+        assert!(most > 5, "no more than {most} leaves in runs");
+    }
+
+    #[test]
+    fn a_window_without_room_is_no_failure_of_the_checkpoint_before_it() {
+        let mut random = SeededRandom::new(3);
+        let base = SimulatedDisk::new(3);
+        let mut loaded = Loaded::on(&base, 100);
+        for _ in 0..3 {
+            loaded.change(&mut random, 260);
+            loaded.database.checkpoint().unwrap();
+        }
+        loaded.database.put(&loaded.table, "last", "change").unwrap();
+        loaded.rows.insert(b"last".to_vec(), b"change".to_vec());
+        base.crash();
+        let Loaded { database, table, rows } = loaded;
+        drop((table, database));
+        let base = base.after_power_loss(PowerLoss::LoseAll);
+        let mut without_room = 0;
+        for room in (0..).step_by(8 << 10) {
+            let disk = base.copy();
+            let database = open_with(&disk, 10).unwrap();
+            disk.set_capacity(Some(disk.allocated_bytes() + room));
+            let result = database.checkpoint();
+            disk.set_capacity(None);
+            let is_due = {
+                let engine = database.engine();
+                let mut state = engine.checkpoint_turn.take();
+                engine.merge_slice(&mut state, Aim::Share).unwrap() == Slice::Window
+            };
+            without_room += u32::from(result.is_ok() && is_due);
+            let table = database.table("t").unwrap();
+            let loaded = Loaded { database, table, rows: rows.clone() };
+            loaded.database.checkpoint().unwrap();
+            loaded.expect_rows(&format!("{room} bytes of room"));
+            if result.is_ok() && !is_due {
+                break;
+            }
+        }
+        assert!(without_room > 0, "no window was short of room");
+    }
+
+    #[test]
+    fn an_idle_database_merges_all_its_runs() {
+        let mut random = SeededRandom::new(2);
+        let mut loaded = Loaded::new(2, 100);
+        for _ in 0..3 {
+            loaded.change(&mut random, 260);
+            loaded.database.checkpoint().unwrap();
+        }
+        let snapshot = loaded.database.snapshot();
+        loaded.change(&mut random, 260);
+        loaded.database.checkpoint().unwrap();
+        let engine = loaded.database.engine();
+        let mut state = engine.checkpoint_turn.take();
+        while engine.merge_slice(&mut state, Aim::NoRuns).unwrap() == Slice::Window {}
+        assert_eq!(engine.view().runs.len(), 1, "a snapshot is older than the last one");
+        drop(snapshot);
+        while engine.merge_slice(&mut state, Aim::NoRuns).unwrap() == Slice::Window {}
+        assert_eq!(engine.view().runs.len(), 0);
+        assert_eq!(engine.redo.superblock().run_count, 0);
+        drop(state);
+        loaded.expect_rows("idle");
+    }
+}

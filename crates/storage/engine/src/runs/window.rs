@@ -1,0 +1,251 @@
+//! Merging runs into the main part of the tree, a key range at a time.
+//!
+//! ```text
+//!   runs up to the horizon   [  b  |   f    ]  [  c | ]      what they have in the window goes ...
+//!   main part                [ a . | d . . g | ]
+//!                                  window                    ... into its leaves, which are built anew: see `seawall_tree`, `window`
+//! ```
+//! Invariants:
+//! * A window takes all that the oldest runs have there, up to the youngest one that no snapshot is older than. Those above stay.
+//! * A run that has nothing left is struck off the list in the chunk that takes the last of it, and the superblock counts one less with
+//!   that chunk. Readers lose it afterwards: who still has it finds nothing there, and the rows in the main part.
+//!
+//! What is on disk if the power goes: before the chunk is committed free pages, then the new state.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use seawall_tree::{
+    Group, GroupLeaf, Groups, LoadedWindow, MergedWindow, StoredRun, Superblock, Tree, TreeError,
+};
+use seawall_types::Lsn;
+
+use crate::catalog::first_local_key;
+use crate::checkpoint::merge_source::first_user_key;
+use crate::checkpoint::statistics::Totals;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::row_key;
+use crate::runs::route::first_row;
+use crate::runs::run::{Run, RunNumber};
+use crate::sabotage::{Defect, sabotaged};
+
+impl Run {
+    /// As the tree knows it.
+    pub(crate) fn stored(&self) -> StoredRun {
+        StoredRun {
+            rows: self.number.rows_table().get(),
+            filter: self.number.filter_table().get(),
+            listed: self.number.list_key(),
+        }
+    }
+}
+
+impl Engine {
+    /// Merges all runs that no snapshot is older than, window by window. For who has the turn to change the tree.
+    ///
+    /// # Errors
+    /// As `merge_window`. What was merged before stays merged.
+    pub(crate) fn settle_runs(&self, totals: &mut Totals) -> Result<(), Error> {
+        let mut from = first_user_key();
+        while let Some(window) = self.window_from(&from)? {
+            from.clone_from(&window.end);
+            self.merge_window(window, totals)?;
+        }
+        // Those that had nothing left, because the tables were dropped.
+        self.swap_windows(Vec::new(), &self.runs_to_merge(), totals)
+    }
+
+    /// Merges the rows of a range of users' row keys with what the runs up to the horizon have there. For who has the turn to change
+    /// the tree.
+    ///
+    /// # Errors
+    /// `DiskFull` and others of a chunk; the window can be merged again then. `Tree` for a page that cannot be read.
+    pub(crate) fn merge_window(&self, range: Range<Vec<u8>>, totals: &mut Totals) -> Result<(), Error> {
+        let mut runs = self.runs_to_merge();
+        if sabotaged(Defect::WindowSkipsRun) && runs.len() > 1 {
+            runs.pop();
+        }
+        let before = self.clock().monotonic();
+        let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
+        let window = self.tree.load_window(range, &stored, None, &|_| false, self.flushed());
+        totals.durations.merge += self.clock().monotonic().saturating_sub(before);
+        self.swap_windows(vec![window.map_err(|error| Error::tree(&error))?], &runs, totals)
+    }
+
+    /// Runs that may be merged into the main part, newest first: no snapshot is older.
+    pub(crate) fn runs_to_merge(&self) -> Vec<Arc<Run>> {
+        let horizon = if sabotaged(Defect::WindowUnderSnapshot) { Lsn::MAX } else { self.horizon() };
+        self.view().runs.iter().filter(|run| run.end() <= horizon).cloned().collect()
+    }
+
+    /// Puts windows in their places, and takes runs off the list that have nothing left then.
+    fn swap_windows(
+        &self,
+        windows: Vec<LoadedWindow>,
+        runs: &[Arc<Run>],
+        totals: &mut Totals,
+    ) -> Result<(), Error> {
+        let cut: &[Arc<Run>] = if sabotaged(Defect::WindowNotCut) { &[] } else { runs };
+        let stored: Vec<StoredRun> = cut.iter().map(|run| run.stored()).collect();
+        // The log is flushed past all that is in runs, and a backup that began since the last checkpoint takes what has changed since
+        // then by the stamps of pages.
+        let merged = self.tree.swap_windows(windows, &stored, self.flushed());
+        let MergedWindow { chunk, emptied, segments, .. } = merged.map_err(|error| Error::tree(&error))?;
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        let emptied: Vec<RunNumber> = emptied.iter().map(|index| runs[*index].number).collect();
+        if emptied.is_empty() {
+            self.apply_chunk(chunk, None, totals)?;
+        } else {
+            let _storing = self.redo.storing();
+            let current = self.redo.superblock();
+            let count = u32::try_from(emptied.len()).expect("the superblock counts all runs in 32 bits");
+            let superblock = Superblock { run_count: current.run_count - count, ..current };
+            self.apply_chunk(chunk, Some(&superblock), totals)?;
+            self.redo.stored(superblock);
+        }
+        // Not before: who misses a row that is gone from a run asks the main part then, at a version of the tree that has passed.
+        let segments = segments.into_iter().map(|(index, range)| (runs[index].number, range));
+        self.forget(&emptied, &segments.collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// Takes from readers runs that are not in the tree any more, and segments of filters.
+    fn forget(&self, emptied: &[RunNumber], segments: &[(RunNumber, Range<Vec<u8>>)]) {
+        if emptied.is_empty() && segments.is_empty() {
+            return;
+        }
+        self.change_view(|view| {
+            let left = view.runs.iter().filter(|run| !emptied.contains(&run.number));
+            let without = |run: &Arc<Run>| {
+                let of_run = segments.iter().filter(|(number, _)| *number == run.number);
+                let gone: Vec<Range<Vec<u8>>> = of_run.map(|(_, range)| range.clone()).collect();
+                if gone.is_empty() || run.lacks_filter() {
+                    Arc::clone(run)
+                } else {
+                    Arc::new(run.without_segments(&gone))
+                }
+            };
+            view.runs = left.map(without).collect();
+        });
+        self.share_cache_with_filters();
+    }
+
+    /// The next window at or after `from` where runs that may be merged have rows: about `checkpoint.chunk_bytes` of leaves, of the main
+    /// part and of runs together.
+    fn window_from(&self, from: &[u8]) -> Result<Option<Range<Vec<u8>>>, Error> {
+        let runs = self.runs_to_merge();
+        let mut first: Option<Vec<u8>> = None;
+        for run in &runs {
+            let next = first_row(&self.tree, run.prefix(), from)?;
+            first = first.into_iter().chain(next).min();
+        }
+        let (Some(first), end) = (first, first_local_key().to_vec()) else { return Ok(None) };
+        let failed = |error| Error::tree(&error);
+        let chunk_bytes = self.options.checkpoint.chunk_bytes;
+        let group = self.tree.groups(&first, &end).next().transpose().map_err(failed)?;
+        let start =
+            group.map_or_else(|| first.clone(), |group| self.window_start(group, &first, chunk_bytes));
+        let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
+        // The window before may have ended below it.
+        let start = start.max(from.to_vec());
+        let window = self.tree.window_at(start..end, &stored, chunk_bytes).map_err(failed)?;
+        Ok(Some(window.range))
+    }
+
+    /// Where a window for `first` begins: with its level-1 page, or with its leaf where that has more than a window.
+    fn window_start(&self, mut group: Group, first: &[u8], window_bytes: u64) -> Vec<u8> {
+        let bytes = (group.leaves.len() * self.tree.format().page_bytes()) as u64;
+        if bytes <= window_bytes {
+            return group.lower;
+        }
+        let index = group.leaves.partition_point(|leaf| leaf.lower.as_slice() <= first);
+        group.leaves.swap_remove(index.saturating_sub(1)).lower
+    }
+}
+
+/// Where the leaves of the main part and of runs begin, behind some row key: row keys, ascending.
+pub(crate) struct MergedFences<'t> {
+    /// The main part first.
+    sources: Vec<Fences<'t>>,
+}
+
+impl<'t> MergedFences<'t> {
+    pub(crate) fn begin(
+        tree: &'t Tree,
+        prefixes: &[[u8; row_key::TABLE_BYTES]],
+        start: &[u8],
+    ) -> Result<MergedFences<'t>, TreeError> {
+        let mut sources = vec![Fences::begin(tree, &[], start)?];
+        for prefix in prefixes {
+            sources.push(Fences::begin(tree, prefix, start)?);
+        }
+        Ok(MergedFences { sources })
+    }
+
+    /// The next one, and whose it is: 0 for the main part, which comes first if a run's is equal.
+    pub(crate) fn next_fence(&mut self) -> Result<Option<(usize, Vec<u8>)>, TreeError> {
+        let heads = self
+            .sources
+            .iter()
+            .enumerate()
+            .filter_map(|(index, source)| Some((source.head.as_ref()?, index)));
+        let Some((_, index)) = heads.min() else { return Ok(None) };
+        Ok(self.sources[index].take()?.map(|fence| (index, fence)))
+    }
+}
+
+/// Where the leaves of the main part, or of a run, begin: row keys, ascending.
+pub(crate) struct Fences<'t> {
+    groups: Groups<'t>,
+    leaves: std::vec::IntoIter<GroupLeaf>,
+    prefix_bytes: usize,
+    /// Key in the tree; fences up to here are passed over.
+    from: Vec<u8>,
+    /// The end of its keys in the tree.
+    to: Vec<u8>,
+    head: Option<Vec<u8>>,
+}
+
+impl<'t> Fences<'t> {
+    /// Those behind the row key `start`.
+    pub(crate) fn begin(tree: &'t Tree, prefix: &[u8], start: &[u8]) -> Result<Fences<'t>, TreeError> {
+        let to = match row_key::table_of(prefix) {
+            Some(table) => row_key::table_range(table).1,
+            None => first_local_key().to_vec(),
+        };
+        let from = [prefix, start].concat();
+        let groups = tree.groups(&from, &to);
+        let leaves = Vec::new().into_iter();
+        let mut fences = Fences { groups, leaves, prefix_bytes: prefix.len(), from, to, head: None };
+        fences.step()?;
+        Ok(fences)
+    }
+
+    /// The next one.
+    pub(crate) fn take(&mut self) -> Result<Option<Vec<u8>>, TreeError> {
+        let fence = self.head.take();
+        if fence.is_some() {
+            self.step()?;
+        }
+        Ok(fence)
+    }
+
+    fn step(&mut self) -> Result<(), TreeError> {
+        loop {
+            for leaf in self.leaves.by_ref() {
+                if leaf.lower >= self.to {
+                    return Ok(());
+                }
+                if leaf.lower > self.from {
+                    self.head = Some(leaf.lower[self.prefix_bytes..].to_vec());
+                    return Ok(());
+                }
+            }
+            let Some(group) = self.groups.next().transpose()? else { return Ok(()) };
+            self.leaves = group.leaves.into_iter();
+        }
+    }
+}
