@@ -186,12 +186,26 @@ class Node(Server):
         return proportional, anonymous
 
 
+    def make(self, origin):
+        """Makes a standby whose upstream is another server than the one that it is copied from."""
+
+
 class SeawallNode(Node):
     product = "seawall"
 
+    def make(self, origin):
+        upstream, self.upstream = self.upstream, origin
+        self.open()
+        self.stop()
+        self.upstream = upstream
+
     def open(self):
         given = self.given
-        follow = ["--follow", f"host={self.upstream.socket_directory} port={self.upstream.port} user=postgres"] if self.upstream else []
+        own = self.name.replace("-", "_")
+        follow = []
+        if self.upstream:
+            host = f"host={self.upstream.socket_directory} port={self.upstream.port} user=postgres"
+            follow = ["--follow", f"{host} application_name={own} slot={own}"]
         self.launch([
             given.seawall, "serve", self.data, "--port", str(self.port), "--socket-directory", self.socket_directory,
             "--cache-mib", str(given.cache_mib), "--connections", str(given.connections), *follow,
@@ -254,6 +268,7 @@ class Pair:
             self.wait_until_caught_up()
             if has_second:
                 self.second = kind(given, f"{product}-{given.number}-second", free_port(), self.standby)
+                self.second.make(self.primary)
                 self.second.open()
                 self.wait_until_caught_up()
         except BaseException:
