@@ -346,11 +346,13 @@ def promotion(given, product, is_acknowledged):
                     if "25006" not in str(error):
                         raise
 
-        writer = threading.Thread(target=try_to_write)
+        writer = threading.Thread(target=try_to_write, daemon=True)
         writer.start()
         ordered = time.monotonic()
         answer = pair.standby.promote()
         writer.join(WAIT_SECONDS)
+        if not acknowledged:
+            raise SystemExit(f"no row is acknowledged after the promotion: see {pair.standby.log.name}")
         name = "promotion-acknowledged" if is_acknowledged else "promotion"
         return {"load": name, "server": product, "order_to_first_row_ms": (acknowledged[0] - ordered) * 1000, "answer": answer}
     finally:

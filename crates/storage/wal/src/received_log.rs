@@ -51,9 +51,9 @@ use crate::writer::{HandedOver, LogBuffers, OpenLog, buffer_capacity};
 
 /// How far the mark may lag the durable log before a sync moves it.
 const MARK_LAG_BYTES: u64 = 16 << 20;
-/// Log comes in bulk while a sync is of so many bytes or more, in the mean of a segment: to write a segment twice would cost more than the
-/// metadata of its syncs.
-const BULK_BYTES_PER_SYNC: u64 = 256 << 10;
+/// Log comes in bulk while a sync is of so many bytes or more, in the mean of what went to a segment: to write a segment twice would cost more
+/// than the metadata of its syncs. Not under a load that a standby follows: its spares may become a primary's log.
+const BULK_BYTES_PER_SYNC: u64 = 2 << 20;
 /// So much that was written is handed to the device, so that the next sync finds less to do.
 const STARTED_BYTES: u64 = 1 << 20;
 
@@ -88,7 +88,8 @@ struct Receiving {
     /// The segment that was written last, and whether it has bytes that are not synced.
     segment: Option<(u64, Arc<dyn DiskFile>)>,
     is_dirty: bool,
-    /// Of that segment: its syncs, and up to where the device was asked to write it.
+    /// Of that segment: bytes that went there, its syncs, and up to where the device was asked to write it.
+    bytes: u64,
     syncs: u64,
     started: u64,
     mark: ReceivedMark,
@@ -184,6 +185,7 @@ impl ReceivedLog {
             whole: end.lsn,
             segment: None,
             is_dirty: false,
+            bytes: 0,
             syncs: 0,
             started: 0,
             mark,
@@ -490,13 +492,13 @@ impl ReceivedLog {
     ) -> Result<(), LogError> {
         if receiving.segment.as_ref().is_none_or(|(open, _)| *open != number) {
             if receiving.segment.is_some() {
-                let is_bulk = receiving.syncs * BULK_BYTES_PER_SYNC <= self.geometry().segment_bytes();
+                let is_bulk = receiving.syncs * BULK_BYTES_PER_SYNC <= receiving.bytes;
                 self.is_bulk.store(is_bulk, Ordering::SeqCst);
             }
             // Before it is left: a later sync is of the next one.
             self.sync_file(receiving)?;
             receiving.segment = Some((number, self.begin_segment(number)?));
-            (receiving.syncs, receiving.started) = (0, offset);
+            (receiving.bytes, receiving.syncs, receiving.started) = (0, 0, offset);
         }
         let (_, file) = receiving.segment.as_ref().expect("it was just opened");
         let path = self.segments.path_of(number);
@@ -505,6 +507,7 @@ impl ReceivedLog {
             self.poison(format!("write {} bytes at offset {offset} of {path}: {error}", bytes.len()))
         })?;
         receiving.is_dirty = true;
+        receiving.bytes += bytes.len() as u64;
         let written = offset + bytes.len() as u64;
         // After an error the log comes again from before.
         let waiting = written.saturating_sub(receiving.started);

@@ -55,7 +55,8 @@ const RECYCLED_AT_ONCE: usize = 4;
 pub(crate) enum NewBlocks {
     /// Written: a sync of what is written over them later has no metadata to write.
     Written,
-    /// Allocated only: half the bytes for the device, where all of the segment is written soon, and by few syncs.
+    /// Allocated only: half the bytes for the device, where all of the segment is written soon, and by few syncs. Where a promotion takes such
+    /// a segment over, its first syncs cost more.
     Allocated,
 }
 

@@ -15,7 +15,7 @@
 //!
 //! Invariants:
 //! * A free page that is not stale holds zeros and takes no memory.
-//! * Who needs no zeros gets pages that are not stale only in exchange for as many stale ones, if there are: these give their memory back.
+//! * Pages that are not stale get an owner only in exchange for as many stale ones, if there are: these give their memory back.
 //!   So the memory of all owners and of what is stale is never more than owners have had at a time.
 //! * At most one region of the usual size stays without an owner, so that a process at its border does not map and unmap.
 
@@ -131,10 +131,7 @@ impl Regions {
             Some(taken) => taken,
             None => self.take_free(pages)?,
         };
-        let exchanged = match content {
-            Content::Any => self.take_stale_pages(pages - stale_pages),
-            Content::Zeros => Vec::new(),
-        };
+        let exchanged = self.take_stale_pages(pages - stale_pages);
         Some(Taken { start, is_to_be_cleared: content == Content::Zeros && stale_pages > 0, exchanged })
     }
 
@@ -383,7 +380,14 @@ mod tests {
         // Who needs zeros is told where they have to be made.
         assert!(regions.give_back(again.start, 2, Content::Any).is_none());
         let zeroed = regions.take(5, Content::Zeros).unwrap();
-        assert_eq!((zeroed.start, zeroed.is_to_be_cleared), (low, true));
+        assert_eq!((zeroed.start, zeroed.is_to_be_cleared, zeroed.exchanged.len()), (low, true, 0));
+        // And gives back those that are stale where there is no room for him.
+        let behind = take(&mut regions, 1);
+        assert_eq!(address(behind), address(three.start) + 3 * HUGE_PAGE_BYTES);
+        assert!(regions.give_back(three.start, 3, Content::Any).is_none());
+        let four = regions.take(4, Content::Zeros).unwrap();
+        assert!(address(four.start) > address(behind));
+        assert_eq!((four.is_to_be_cleared, four.exchanged.len()), (false, 3));
         assert!(regions.0.values().all(|region| region.stale_pages == 0));
     }
 }

@@ -112,7 +112,8 @@ impl Engine {
         let applied = &self.apply_control.applied;
         loop {
             let seen = applied.read();
-            if self.timeline() != timeline {
+            // Of the log itself: the superblock is on a timeline earlier than the log.
+            if self.log.timeline() != Some(timeline) {
                 return true;
             }
             let waited = self.clock().monotonic().saturating_sub(begun);
