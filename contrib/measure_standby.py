@@ -26,6 +26,7 @@ Modes (--modes), of each load:
 Other measurements (--loads):
   promotion     TPC-B on the primary, which is killed; then from the order (`seawall promote`, `pg_ctl promote`) to the first row that
                 the former standby has acknowledged, to a session that was there before. --runs tries
+  promotion-acknowledged  the same, and the row waits until a standby of the former standby has it on stable storage
   cost          TPC-B of --seconds with a standby and without one, in turns. The primary and pgbench have processor 0, the standby has another
                 one: what its apply costs is not taken from the primary. --runs of both
 
@@ -55,7 +56,7 @@ def arguments():
     parser.add_argument("--postgresql", default="/usr/lib/postgresql/15/bin", help="where its programs are")
     parser.add_argument("--dir", default="target/standbys")
     parser.add_argument("--servers", default="seawall,postgresql")
-    parser.add_argument("--loads", default=LOADS + ",promotion,cost")
+    parser.add_argument("--loads", default=LOADS + ",promotion,promotion-acknowledged,cost")
     parser.add_argument("--modes", default="live,weak,later")
     parser.add_argument("--seconds", type=int, default=200, help="of loads that end by time")
     parser.add_argument("--tables", type=int, default=100_000, help="that are dropped or truncated")
@@ -63,7 +64,7 @@ def arguments():
     parser.add_argument("--checkpoint-seconds", type=float, default=30, help="between two checkpoints of the primary; 0: its own only")
     parser.add_argument("--scale", type=int, default=10, help="of pgbench: 100,000 accounts each")
     parser.add_argument("--cache-mib", type=int, default=256)
-    parser.add_argument("--runs", type=int, default=3, help="of promotion and cost")
+    parser.add_argument("--runs", type=int, default=3, help="of promotions and cost")
     parser.add_argument("--csv", default="", help="directory for a file of each cell")
     parser.add_argument("--json", action="store_true", help="a JSON value for each cell instead of the table")
     given = parser.parse_args()
@@ -317,13 +318,13 @@ def measure(given, product, name, mode):
         pair.end()
 
 
-def promotion(given, product):
+def promotion(given, product, is_acknowledged):
     """Milliseconds from the order to the first row acknowledged, and what the order answers."""
     def prepare(primary, given):
         accounts(primary, given)
         primary.sql("create table first (n integer);")
 
-    pair = Pair(given, product, prepare)
+    pair = Pair(given, product, prepare, has_second=is_acknowledged)
     try:
         bench = threading.Thread(target=lambda: pair.primary.run(
             "pgbench", "-n", "-M", "prepared", "-c", "8", "-j", "2", "-T", str(given.seconds), check=False))
@@ -345,12 +346,15 @@ def promotion(given, product):
                     if "25006" not in str(error):
                         raise
 
-        writer = threading.Thread(target=try_to_write)
+        writer = threading.Thread(target=try_to_write, daemon=True)
         writer.start()
         ordered = time.monotonic()
         answer = pair.standby.promote()
         writer.join(WAIT_SECONDS)
-        return {"load": "promotion", "server": product, "order_to_first_row_ms": (acknowledged[0] - ordered) * 1000, "answer": answer}
+        if not acknowledged:
+            raise SystemExit(f"no row is acknowledged after the promotion: see {pair.standby.log.name}")
+        name = "promotion-acknowledged" if is_acknowledged else "promotion"
+        return {"load": name, "server": product, "order_to_first_row_ms": (acknowledged[0] - ordered) * 1000, "answer": answer}
     finally:
         pair.end()
 
@@ -415,8 +419,8 @@ def main():
     os.chmod(given.dir, 0o755)
     work = []
     for name in given.loads.split(","):
-        if name == "promotion":
-            work += [(promotion, ())] * given.runs
+        if name in ("promotion", "promotion-acknowledged"):
+            work += [(promotion, (name == "promotion-acknowledged",))] * given.runs
         elif name == "cost":
             work.append((cost, ()))
         else:

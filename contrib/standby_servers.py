@@ -141,6 +141,8 @@ class Node(Server):
 
     def __init__(self, given, name, port, upstream=None):
         self.name, self.upstream, self.share, self.processor, self.sync_ms = name, upstream, None, None, 0
+        # Standbys that its commits wait for, as PostgreSQL writes them.
+        self.acknowledged_by = ""
         super().__init__(given, port)
         self.socket_directory = self.directory
         self.data = os.path.join(self.directory, "data")
@@ -184,15 +186,30 @@ class Node(Server):
         return proportional, anonymous
 
 
+    def make(self, origin):
+        """Makes a standby whose upstream is another server than the one that it is copied from."""
+
+
 class SeawallNode(Node):
     product = "seawall"
 
+    def make(self, origin):
+        upstream, self.upstream = self.upstream, origin
+        self.open()
+        self.stop()
+        self.upstream = upstream
+
     def open(self):
         given = self.given
-        follow = ["--follow", f"host={self.upstream.socket_directory} port={self.upstream.port} user=postgres"] if self.upstream else []
+        own = self.name.replace("-", "_")
+        follow = []
+        if self.upstream:
+            host = f"host={self.upstream.socket_directory} port={self.upstream.port} user=postgres"
+            follow = ["--follow", f"{host} application_name={own} slot={own}"]
         self.launch([
             given.seawall, "serve", self.data, "--port", str(self.port), "--socket-directory", self.socket_directory,
             "--cache-mib", str(given.cache_mib), "--connections", str(given.connections), *follow,
+            *(["--synchronous-standby-names", self.acknowledged_by] if self.acknowledged_by else []),
         ])
 
     def promote(self):
@@ -222,6 +239,7 @@ class PostgreSQLNode(Node):
         settings = {
             "port": self.port, "listen_addresses": "", "unix_socket_directories": self.socket_directory,
             "shared_buffers": f"{given.cache_mib}MB", "max_connections": given.connections, "max_prepared_transactions": 200,
+            "synchronous_standby_names": self.acknowledged_by,
         }
         self.launch([*self.program("postgres"), "-D", self.data, *(f"--{name}={value}" for name, value in settings.items())])
 
@@ -231,22 +249,28 @@ class PostgreSQLNode(Node):
 
 
 class Pair:
-    """A primary with its load prepared, and a standby that has all of it."""
+    """A primary with its load prepared, and a standby that has all of it; a second standby, which follows that one, has it, too."""
 
-    def __init__(self, given, product, prepare, share=None, processors=(None, None), sync_ms=0):
+    def __init__(self, given, product, prepare, share=None, processors=(None, None), sync_ms=0, has_second=False):
         kind = {"seawall": SeawallNode, "postgresql": PostgreSQLNode}[product]
         given.number = getattr(given, "number", 0) + 1
         self.primary = kind(given, f"{product}-{given.number}-primary", free_port())
         self.primary.processor = processors[0]
         self.primary.open()
-        self.standby = None
+        self.standby = self.second = None
         try:
             prepare(self.primary, given)
             self.primary.sql("checkpoint;")
             self.standby = kind(given, f"{product}-{given.number}-standby", free_port(), self.primary)
             self.standby.processor, self.standby.share, self.standby.sync_ms = processors[1], share, sync_ms
+            self.standby.acknowledged_by = "*" if has_second else ""
             self.standby.open()
             self.wait_until_caught_up()
+            if has_second:
+                self.second = kind(given, f"{product}-{given.number}-second", free_port(), self.standby)
+                self.second.make(self.primary)
+                self.second.open()
+                self.wait_until_caught_up()
         except BaseException:
             self.end()
             raise
@@ -255,20 +279,23 @@ class Pair:
         return position(self.primary.sql("select pg_current_wal_flush_lsn()"))
 
     def wait_until_caught_up(self):
-        """Returns how many bytes are left in the end: 0."""
-        end, deadline = self.end_of_log(), time.monotonic() + CATCH_UP_SECONDS
-        connection = Connection(self.standby)
+        for standby in filter(None, (self.standby, self.second)):
+            self.wait_for(standby, self.end_of_log())
+
+    def wait_for(self, standby, end):
+        deadline = time.monotonic() + CATCH_UP_SECONDS
+        connection = Connection(standby)
         while True:
             shown_until = position(connection.ask("select pg_last_wal_replay_lsn()") or "0/0")
             if shown_until >= end:
                 connection.close()
                 return
             if time.monotonic() > deadline:
-                raise SystemExit(f"{self.standby.name} does not catch up: see {self.standby.log.name}")
+                raise SystemExit(f"{standby.name} does not catch up: see {standby.log.name}")
             time.sleep(0.005)
 
     def end(self):
-        for node in (self.standby, self.primary):
+        for node in (self.second, self.standby, self.primary):
             if node:
                 node.stop()
                 if node.share:

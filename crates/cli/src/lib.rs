@@ -44,6 +44,7 @@ use crate::output::Output;
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // A write that is too long for `ulimit -f` is an error of that write.
     seawall_io::ignore_file_size_signal();
+    seawall_io::give_back_freed_memory();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     // What PostgreSQL calls for each segment is looked at before anything else: most of these calls take less time than to read
     // a command line.

@@ -59,7 +59,13 @@ pub(crate) enum Command {
     /// Point reads, everything cached, by default at 1 and 2 threads
     Read(Common),
     /// Point reads with every file out of the page cache, by default of 4,000,000 rows; counts page reads
-    ReadCold(Common),
+    ReadCold {
+        #[command(flatten)]
+        common: Common,
+        /// Of rows that are not there
+        #[arg(long)]
+        absent: bool,
+    },
     /// Full scans and scans of 100 rows, everything cached
     Scan {
         #[command(flatten)]
@@ -135,7 +141,7 @@ pub(crate) enum Command {
     Promotion(crate::standby::PromotionArguments),
     /// How long a standby takes for the log of a load, beside how long its primary took, one JSON line
     Replication(crate::standby::ReplicationArguments),
-    /// Syncs a second that the device can do
+    /// Syncs and random reads a second that the device can do
     Device(Common),
     /// One cell of a table, for the program itself
     #[command(hide = true)]

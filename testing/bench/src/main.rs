@@ -108,5 +108,10 @@ fn device(common: &Common) -> Result<(), BenchError> {
     let duration = Duration::from_secs_f64(common.seconds.unwrap_or(1.0));
     let syncs = device::syncs_per_second(directory, duration)?;
     println!("8 KiB overwrites with fdatasync: {syncs:.0}/s");
+    let in_flight = [1, 32];
+    let rates = device::reads_per_second(directory, in_flight, duration)?;
+    for (in_flight, reads) in in_flight.into_iter().zip(rates) {
+        println!("random 8 KiB reads past the page cache, {in_flight} in flight: {reads:.0}/s");
+    }
     Ok(())
 }

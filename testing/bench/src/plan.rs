@@ -73,7 +73,7 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
             (common, orders.into_iter().map(|order| load(order).of_rows(ROWS_LOADED)).collect())
         }
         Command::Read(common) => (common, vec![read()]),
-        Command::ReadCold(common) => (common, vec![read_cold()]),
+        Command::ReadCold { common, absent } => (common, vec![read_cold(*absent)]),
         Command::Scan { common, scan_rows } => (common, vec![scan_full(), scan_short(*scan_rows)]),
         Command::Mix { common, read_percent } => {
             let shares = read_percent.map_or(vec![50, 95], |percent| vec![percent]);
@@ -122,7 +122,7 @@ fn all(written: &Written) -> Vec<Draft> {
         load(Order::Sorted),
         load(Order::Random),
         read(),
-        read_cold(),
+        read_cold(false),
         scan_full(),
         scan_short(100),
         mix(50),
@@ -169,8 +169,8 @@ fn read() -> Draft {
     draft(Workload::Read, &[(1, ratio(1.0)), (2, ratio(1.0))])
 }
 
-fn read_cold() -> Draft {
-    draft(Workload::ReadCold, &[(1, Some(Reach::ExtraAtMost("page_reads_per_get", 1.0)))])
+fn read_cold(absent: bool) -> Draft {
+    draft(Workload::ReadCold { absent }, &[(1, Some(Reach::ExtraAtMost("page_reads_per_get", 1.0)))])
         .of_rows(ROWS_LARGER_THAN_CACHE)
 }
 
@@ -254,7 +254,7 @@ fn engines(workload: Workload, wanted: &[EngineKind]) -> Vec<EngineKind> {
         | Workload::PutBuffered
         | Workload::Load { .. }
         | Workload::Read
-        | Workload::ReadCold
+        | Workload::ReadCold { .. }
         | Workload::ScanFull
         | Workload::ScanShort { .. }
         | Workload::Mix { .. }

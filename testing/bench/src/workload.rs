@@ -43,8 +43,8 @@ pub(crate) enum Workload {
     Load { order: Order },
     /// Random reads of a database that fits the cache.
     Read,
-    /// Random reads after every file was dropped from the page cache.
-    ReadCold,
+    /// Random reads after every file was dropped from the page cache, of rows that are there or of others.
+    ReadCold { absent: bool },
     /// Every row in key order.
     ScanFull,
     /// `scan_rows` rows from a random key on.
@@ -91,7 +91,8 @@ impl Workload {
             Workload::Load { order: Order::Sorted } => "load sorted".into(),
             Workload::Load { order: Order::Random } => "load random".into(),
             Workload::Read => "read".into(),
-            Workload::ReadCold => "read-cold".into(),
+            Workload::ReadCold { absent: false } => "read-cold".into(),
+            Workload::ReadCold { absent: true } => "read-cold, absent rows".into(),
             Workload::ScanFull => "scan full".into(),
             Workload::ScanShort { scan_rows } => format!("scan {scan_rows} rows"),
             Workload::Mix { read_percent } => format!("mix {read_percent}/{}", 100 - read_percent),
@@ -115,7 +116,7 @@ impl Workload {
             | Workload::ScanFull
             | Workload::Beyond { .. }
             | Workload::Recovery { .. } => "rows/s",
-            Workload::Read | Workload::ReadCold => "reads/s",
+            Workload::Read | Workload::ReadCold { .. } => "reads/s",
             Workload::ScanShort { .. } => "scans/s",
             Workload::Mix { .. } => "operations/s",
             Workload::Reopen { .. } => "s",
@@ -133,7 +134,7 @@ impl Workload {
             | Workload::PutBuffered
             | Workload::Load { .. }
             | Workload::Read
-            | Workload::ReadCold
+            | Workload::ReadCold { .. }
             | Workload::ScanFull
             | Workload::ScanShort { .. }
             | Workload::Mix { .. }
@@ -270,7 +271,7 @@ pub(crate) fn measure(cell: &Cell) -> Result<Measurement, BenchError> {
         Workload::Batch { batch_rows } => commit::put_batches(cell, batch_rows),
         Workload::Load { order } => load::load(cell, order),
         Workload::Read => read::cached(cell),
-        Workload::ReadCold => read::cold(cell),
+        Workload::ReadCold { absent } => read::cold(cell, absent),
         Workload::ScanFull => scan::full(cell),
         Workload::ScanShort { scan_rows } => scan::short(cell, scan_rows),
         Workload::Mix { read_percent } => mix::mix(cell, read_percent),

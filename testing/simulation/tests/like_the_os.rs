@@ -32,7 +32,7 @@ fn call_file(random: &mut SeededRandom, open: &Open) -> [String; 2] {
     let kinds: &[u64] = match open.mode {
         OpenMode::Read => &[0, 1, 2, 4, 5],
         OpenMode::Log => &[0, 1, 2, 3, 4, 5],
-        OpenMode::Write | OpenMode::Create => &[0, 1, 2, 3, 4, 5, 6, 7, 8],
+        OpenMode::Write | OpenMode::Create => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
     };
     let kind = *random.pick(kinds);
     let data = random.bytes(length);
@@ -60,7 +60,8 @@ fn call_file(random: &mut SeededRandom, open: &Open) -> [String; 2] {
         5 => answer(file.length()),
         6 => answer(file.set_length(offset)),
         7 => answer(file.fill_zeros(offset, bytes)),
-        _ => answer(file.punch_hole(offset, bytes)),
+        8 => answer(file.punch_hole(offset, bytes)),
+        _ => answer(file.extend(bytes)),
     })
 }
 

@@ -152,10 +152,12 @@ proptest! {
 
     #[test]
     fn any_header_is_refused_or_reads_back(bytes in prop::collection::vec(any::<u8>(), 512..600), valid_until in 0_usize..512) {
-        let mut mixed = object(b"some content", Compression::Lz4, None);
+        let whole = object(b"some content", Compression::Lz4, None);
+        let mut mixed = whole.clone();
         let end = mixed.len().min(bytes.len());
         mixed[valid_until..end].copy_from_slice(&bytes[valid_until..end]);
-        prop_assert!(Header::decode(&mixed).is_err() || valid_until >= 512);
-        prop_assert!(unpack(&mixed, 100, &[]).is_err());
+        // A few bytes may be drawn as they were.
+        prop_assert!(Header::decode(&mixed).is_err() || mixed[..512] == whole[..512]);
+        prop_assert!(unpack(&mixed, 100, &[]).is_err() || mixed == whole);
     }
 }

@@ -62,6 +62,14 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// later overwrite changes no metadata. Durable after `sync_data`.
     fn fill_zeros(&self, offset: u64, bytes: u64) -> io::Result<()>;
 
+    /// Extends the file to `bytes`. What is new reads as zeros, and the file system has allocated it: no write into it finds the disk
+    /// full. Cheaper than `fill_zeros` where all of it is soon written, by few syncs: each of them writes metadata, too. Durable after
+    /// `sync_data`.
+    fn extend(&self, bytes: u64) -> io::Result<()> {
+        let length = self.length()?;
+        self.fill_zeros(length, bytes.saturating_sub(length))
+    }
+
     /// Gives the space of `offset..offset + bytes` back to the file system; it reads as zeros. Where the file system
     /// cannot, does nothing and returns `false`.
     fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<bool>;

@@ -34,9 +34,9 @@ pub use append_buffer::{AppendBuffer, AppendedBytes};
 pub use clock::{Clock, SystemClock};
 pub use disk::{Access, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
 pub use error::{DiskError, is_disk_full, raw_os_error};
-pub use memory::{HUGE_PAGE_BYTES, ZeroedMemory};
+pub use memory::{HUGE_PAGE_BYTES, UnclearedMemory, ZeroedMemory};
 pub use os_disk::OsDisk;
-pub use process::{forbid_core_files, ignore_file_size_signal};
+pub use process::{forbid_core_files, give_back_freed_memory, ignore_file_size_signal};
 pub use random::{OsRandom, Random};
 pub use secret::{
     OPEN_TO_OTHERS, SECRET_BYTES_MAX, Secret, command_output, environment_variable, secret_file,

@@ -1,4 +1,4 @@
-//! Zeroed memory, large pieces of it straight from the kernel.
+//! Memory, large pieces of it straight from the kernel: zeroed, or as an owner before has left it.
 //!
 //! An allocator keeps what is freed for later, piece by piece between what others have allocated: a process that had
 //! frozen and dropped memtables for minutes held three times the memory that was in use. Whole pages of a mapping are
@@ -10,7 +10,7 @@
 #[cfg(all(target_os = "linux", not(miri)))]
 mod regions;
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 /// Elsewhere the allocator is asked for all.
@@ -18,7 +18,9 @@ use std::ptr::NonNull;
 mod regions {
     use std::ptr::NonNull;
 
-    pub(super) fn take(_bytes: usize) -> Option<NonNull<u8>> {
+    use super::Content;
+
+    pub(super) fn take(_bytes: usize, _content: Content) -> Option<NonNull<u8>> {
         unreachable!("nothing is mapped on this system")
     }
 
@@ -26,7 +28,7 @@ mod regions {
         unreachable!("nothing is mapped on this system")
     }
 
-    pub(super) unsafe fn give_back(_start: NonNull<u8>, _bytes: usize) {
+    pub(super) unsafe fn give_back(_start: NonNull<u8>, _bytes: usize, _content: Content) {
         unreachable!("nothing is mapped on this system")
     }
 }
@@ -36,17 +38,22 @@ const LINE_BYTES: usize = 64;
 /// Memory that is aligned to, and a multiple of, this many bytes can be backed by huge pages.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Memory of its owner alone, zeroed, given back when dropped. It takes room only where it is written.
-#[derive(Debug)]
-pub struct ZeroedMemory {
-    start: NonNull<u8>,
-    bytes: usize,
+/// What memory holds when it gets an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    Zeros,
+    /// What an owner before has left there, or zeros.
+    Any,
 }
 
-// SAFETY: it owns plain memory, which is tied to no thread.
-unsafe impl Send for ZeroedMemory {}
-// SAFETY: it has no methods that touch the memory.
-unsafe impl Sync for ZeroedMemory {}
+/// Memory of its owner alone, zeroed, given back when dropped. It takes room only where it is written.
+#[derive(Debug)]
+pub struct ZeroedMemory(Piece);
+
+/// Memory of its owner alone, given back when dropped, for those who write before they read: it holds anything. What one owner gives back the
+/// next one gets as it is, and the kernel clears nothing. Meanwhile the kernel may take it when it needs memory.
+#[derive(Debug)]
+pub struct UnclearedMemory(Piece);
 
 impl ZeroedMemory {
     /// `bytes` bytes, aligned to a cache line, or to a huge page if they fill one.
@@ -54,36 +61,74 @@ impl ZeroedMemory {
     /// # Panics
     /// If `bytes` is zero.
     pub fn new(bytes: usize) -> ZeroedMemory {
-        assert!(bytes > 0, "no memory is asked for");
-        let start = if is_mapped(bytes) { regions::take(bytes) } else { allocate(bytes) };
-        let Some(start) = start else { handle_alloc_error(layout(bytes)) };
-        ZeroedMemory { start, bytes }
+        ZeroedMemory(Piece::new(bytes, Content::Zeros))
     }
 
     /// Where it starts.
     pub fn start(&self) -> NonNull<u8> {
-        self.start
+        self.0.start
     }
 
     /// Takes the room now, and not where it is written first: there the kernel clears a huge page while the writer waits. Memory from the
     /// allocator, and a kernel that does not know the call, take it later.
     pub fn populate(&self) {
-        if is_mapped(self.bytes) {
-            regions::populate(self.start, self.bytes);
+        if is_mapped(self.0.bytes) {
+            regions::populate(self.0.start, self.0.bytes);
         }
     }
 
     /// How many bytes it has.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.0.bytes
     }
 }
 
-impl Drop for ZeroedMemory {
+impl UnclearedMemory {
+    /// As [`ZeroedMemory::new`].
+    ///
+    /// # Panics
+    /// If `bytes` is zero.
+    pub fn new(bytes: usize) -> UnclearedMemory {
+        UnclearedMemory(Piece::new(bytes, Content::Any))
+    }
+
+    /// Where it starts.
+    pub fn start(&self) -> NonNull<u8> {
+        self.0.start
+    }
+
+    /// How many bytes it has.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+}
+
+#[derive(Debug)]
+struct Piece {
+    start: NonNull<u8>,
+    bytes: usize,
+    content: Content,
+}
+
+// SAFETY: it owns plain memory, which is tied to no thread.
+unsafe impl Send for Piece {}
+// SAFETY: it has no methods that touch the memory.
+unsafe impl Sync for Piece {}
+
+impl Piece {
+    fn new(bytes: usize, content: Content) -> Piece {
+        assert!(bytes > 0, "no memory is asked for");
+        let start = if is_mapped(bytes) { regions::take(bytes, content) } else { allocate(bytes, content) };
+        let Some(start) = start else { handle_alloc_error(layout(bytes)) };
+        Piece { start, bytes, content }
+    }
+}
+
+impl Drop for Piece {
     fn drop(&mut self) {
         if is_mapped(self.bytes) {
             // SAFETY: `take` gave it, of so many bytes, and its one owner is gone.
-            unsafe { regions::give_back(self.start, self.bytes) };
+            unsafe { regions::give_back(self.start, self.bytes, self.content) };
         } else {
             // SAFETY: allocated with this layout; its one owner is gone.
             unsafe { dealloc(self.start.as_ptr(), layout(self.bytes)) };
@@ -99,9 +144,15 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, LINE_BYTES).expect("memory is smaller than the address space")
 }
 
-fn allocate(bytes: usize) -> Option<NonNull<u8>> {
+fn allocate(bytes: usize, content: Content) -> Option<NonNull<u8>> {
+    let layout = layout(bytes);
     // SAFETY: the layout is not empty.
-    NonNull::new(unsafe { alloc_zeroed(layout(bytes)) })
+    NonNull::new(unsafe {
+        match content {
+            Content::Zeros => alloc_zeroed(layout),
+            Content::Any => alloc(layout),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -178,6 +229,22 @@ mod tests {
         assert!(faults_of_writing(&populated) < 2);
         // Too little for a page: nothing to do.
         ZeroedMemory::new(4096).populate();
+    }
+
+    #[test]
+    fn uncleared_memory_can_be_written_and_does_not_show_to_those_who_want_zeros() {
+        for bytes in [4096, HUGE_PAGE_BYTES, 5 * HUGE_PAGE_BYTES] {
+            for _ in 0..4 {
+                let memory = UnclearedMemory::new(bytes);
+                // SAFETY: it has `bytes` bytes, and nobody else knows it.
+                unsafe { memory.start().as_ptr().write_bytes(0xA5, memory.bytes()) };
+                drop(memory);
+                let zeroed = ZeroedMemory::new(bytes);
+                // SAFETY: as above, and all of it is initialised.
+                let slice = unsafe { std::slice::from_raw_parts(zeroed.start().as_ptr(), zeroed.bytes()) };
+                assert!(slice.iter().all(|byte| *byte == 0), "{bytes}");
+            }
+        }
     }
 
     #[test]

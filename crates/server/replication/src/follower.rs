@@ -432,6 +432,8 @@ impl Stream<'_> {
                     }
                 }
                 Streamed::Done => {
+                    // The timeline has ended, and the next one waits.
+                    *has_received = true;
                     self.sync()?;
                     return Ok(());
                 }

@@ -11,6 +11,7 @@
 //! start of the segment in which the timeline begins is served as well: up to the fork, the bytes are those of this server's file.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_engine::{Database, Error, LogBell, LogStream, LogStreamError, SegmentName, TimelineHistory};
 use seawall_types::{Lsn, TimelineId};
@@ -22,6 +23,8 @@ use crate::message::{self, FromReceiver, MessageError, Progress};
 const DATA_BYTES_MAX: usize = 128 << 10;
 /// The header page of a segment.
 const HEADER_BYTES: u64 = 4096;
+/// A log that has ended is given so long to go on with the next timeline: the receiver would ask in vain, and rest.
+const PROMOTION_MAX: Duration = Duration::from_secs(1);
 
 /// What `next` did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -304,9 +307,9 @@ impl Sender {
         Ok(bytes)
     }
 
-    /// Whether the timeline was the current one, and is not any more.
+    /// Whether the timeline was the current one, and is not any more. Its log has ended: a promotion may be about to begin the next one.
     fn has_been_left(&mut self) -> Result<bool, SenderError> {
-        if self.left.is_some() {
+        if self.left.is_some() || !self.database.log().wait_until_left(self.timeline, PROMOTION_MAX) {
             return Ok(false);
         }
         let history = current_history(&self.database)?;

@@ -120,6 +120,27 @@ fn a_standby_becomes_equal_whenever_it_loses_power() {
 }
 
 #[test]
+fn a_stream_waits_while_the_next_timeline_begins() {
+    for seed in 0..20 {
+        let mut pair = Pair::new(seed);
+        pair.write();
+        pair.catch_up();
+        let mut sender = Sender::begin(&pair.standby, pair.primary.log().flushed(), None).unwrap();
+        let standby = pair.standby.clone();
+        let promoting = std::thread::spawn(move || standby.standby().unwrap().promote("a test").unwrap());
+        let ended = loop {
+            match sender.next(&mut Vec::new(), 0) {
+                Ok(Step::TimelineEnded { next, .. }) => break Ok(next),
+                Ok(Step::Idle | Step::Sent) => {}
+                Err(error) => break Err(error.to_string()),
+            }
+        };
+        promoting.join().unwrap();
+        assert_eq!(ended, Ok(TimelineId::new(2).unwrap()), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_promoted_standby_ends_the_timeline_and_sends_the_next_one() {
     let mut pair = Pair::new(1);
     for _write in 0..5 {

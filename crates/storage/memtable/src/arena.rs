@@ -11,7 +11,7 @@
 
 use std::ptr::{self, NonNull};
 
-use seawall_io::{HUGE_PAGE_BYTES, ZeroedMemory};
+use seawall_io::{HUGE_PAGE_BYTES, UnclearedMemory};
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -39,7 +39,7 @@ struct Chunks {
 }
 
 struct Chunk {
-    memory: ZeroedMemory,
+    memory: UnclearedMemory,
     /// Offset of the next piece. Past the memory's end once a piece did not fit.
     used: AtomicUsize,
 }
@@ -130,7 +130,7 @@ impl Drop for Arena {
 impl Chunk {
     /// A chunk of `capacity` bytes whose first `used` are taken. Leaked: `Arena::drop` frees it.
     fn create(capacity: usize, used: usize) -> NonNull<Chunk> {
-        let memory = ZeroedMemory::new(capacity);
+        let memory = UnclearedMemory::new(capacity);
         NonNull::from(Box::leak(Box::new(Chunk { memory, used: AtomicUsize::new(used) })))
     }
 

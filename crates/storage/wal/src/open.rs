@@ -37,7 +37,9 @@ use crate::record::RECORD_HEADER_BYTES;
 use crate::recycle::OldName;
 use crate::sabotage::{Defect, sabotaged};
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
-use crate::segment_set::{FoundFiles, SegmentSet, fatal, is_of_other_copy, oldest_without_gap, read_header};
+use crate::segment_set::{
+    FoundFiles, NewBlocks, SegmentSet, fatal, is_of_other_copy, oldest_without_gap, read_header,
+};
 use crate::timeline::TimelineHistory;
 use crate::write_again::write_again;
 
@@ -118,7 +120,7 @@ fn make_first(
             }
         }
     }
-    segments.prepare_through(number, counters)?;
+    segments.prepare_through(number, NewBlocks::Written, counters)?;
     if is_begun {
         let path = segments.path_of(number);
         let begun = segments.disk.open(&path, OpenMode::Log).and_then(|file| segments.begin(&*file, number));
@@ -168,7 +170,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Re
     let counters = Counters::default();
     if is_missing && end == geometry.first_record_of(number) {
         let segments = SegmentSet::new(disk, identity, options, found, end, number);
-        segments.prepare_through(number, &counters)?;
+        segments.prepare_through(number, NewBlocks::Written, &counters)?;
         let (carry, clearing) = (Vec::new(), Clearing::Zeros);
         return Ok(StartState { identity, segments, end, carry, counters, clearing });
     }

@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_sync::Mutex;
-use seawall_sync::atomic::{AtomicU64, Ordering};
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::error::{LogError, LogStreamError, ReceiveError};
@@ -41,8 +41,9 @@ use crate::received::ReceivedMark;
 use crate::recent::RecentLog;
 use crate::record_walk::{RecordWalk, WalkError};
 use crate::retention::{Cleaning, Recycling, RetentionReport, all_batches};
+use crate::sabotage::{Defect, sabotaged};
 use crate::segment::{LogIdentity, SegmentUse, encode_header};
-use crate::segment_set::SegmentSet;
+use crate::segment_set::{NewBlocks, SegmentSet};
 use crate::stream::{LogStream, StreamedLog};
 use crate::switch;
 use crate::timeline::TimelineHistory;
@@ -50,6 +51,11 @@ use crate::writer::{HandedOver, LogBuffers, OpenLog, buffer_capacity};
 
 /// How far the mark may lag the durable log before a sync moves it.
 const MARK_LAG_BYTES: u64 = 16 << 20;
+/// Log comes in bulk while a sync is of so many bytes or more, in the mean of what went to a segment: to write a segment twice would cost more
+/// than the metadata of its syncs. Not under a load that a standby follows: its spares may become a primary's log.
+const BULK_BYTES_PER_SYNC: u64 = 2 << 20;
+/// So much that was written is handed to the device, so that the next sync finds less to do.
+const STARTED_BYTES: u64 = 1 << 20;
 
 /// See the module.
 pub struct ReceivedLog {
@@ -64,6 +70,8 @@ pub struct ReceivedLog {
     redo_point: AtomicU64,
     /// Everything before is durable. Written under `receiving`.
     flushed: AtomicU64,
+    /// Whether log comes in bulk: see `BULK_BYTES_PER_SYNC`. Written under `receiving`.
+    is_bulk: AtomicBool,
     /// Held across disk calls by the one who receives.
     receiving: Mutex<Receiving>,
     poison: OnceLock<String>,
@@ -80,6 +88,10 @@ struct Receiving {
     /// The segment that was written last, and whether it has bytes that are not synced.
     segment: Option<(u64, Arc<dyn DiskFile>)>,
     is_dirty: bool,
+    /// Of that segment: bytes that went there, its syncs, and up to where the device was asked to write it.
+    bytes: u64,
+    syncs: u64,
+    started: u64,
     mark: ReceivedMark,
     is_closed: bool,
 }
@@ -173,6 +185,9 @@ impl ReceivedLog {
             whole: end.lsn,
             segment: None,
             is_dirty: false,
+            bytes: 0,
+            syncs: 0,
+            started: 0,
             mark,
             is_closed: false,
         };
@@ -185,6 +200,7 @@ impl ReceivedLog {
             recent: RecentLog::new(options.recent_bytes),
             redo_point: AtomicU64::new(0),
             flushed: AtomicU64::new(end.lsn.get()),
+            is_bulk: AtomicBool::new(false),
             receiving: Mutex::new(receiving),
             poison: OnceLock::new(),
             observer: options.observer.clone(),
@@ -329,7 +345,7 @@ impl ReceivedLog {
     /// `NoSpace`, `Io`: try again later. `Poisoned` if a sync of the directory failed.
     pub fn prepare_ahead(&self) -> Result<(), LogError> {
         self.check_poison()?;
-        let outcome = self.segments.prepare_ahead(self.flushed(), &self.counters);
+        let outcome = self.segments.prepare_ahead(self.flushed(), || self.new_blocks(), &self.counters);
         self.poison_if_fatal(outcome)
     }
 }
@@ -475,9 +491,14 @@ impl ReceivedLog {
         bytes: &[u8],
     ) -> Result<(), LogError> {
         if receiving.segment.as_ref().is_none_or(|(open, _)| *open != number) {
+            if receiving.segment.is_some() {
+                let is_bulk = receiving.syncs * BULK_BYTES_PER_SYNC <= receiving.bytes;
+                self.is_bulk.store(is_bulk, Ordering::SeqCst);
+            }
             // Before it is left: a later sync is of the next one.
             self.sync_file(receiving)?;
             receiving.segment = Some((number, self.begin_segment(number)?));
+            (receiving.bytes, receiving.syncs, receiving.started) = (0, 0, offset);
         }
         let (_, file) = receiving.segment.as_ref().expect("it was just opened");
         let path = self.segments.path_of(number);
@@ -486,6 +507,14 @@ impl ReceivedLog {
             self.poison(format!("write {} bytes at offset {offset} of {path}: {error}", bytes.len()))
         })?;
         receiving.is_dirty = true;
+        receiving.bytes += bytes.len() as u64;
+        let written = offset + bytes.len() as u64;
+        // After an error the log comes again from before.
+        let waiting = written.saturating_sub(receiving.started);
+        if waiting >= STARTED_BYTES {
+            file.start_writing(receiving.started, waiting);
+            receiving.started = written;
+        }
         if self.recent.is_streamed() {
             self.recent.keep(self.geometry().stream_position(receiving.position), bytes);
         }
@@ -496,7 +525,7 @@ impl ReceivedLog {
     fn begin_segment(&self, number: u64) -> Result<Arc<dyn DiskFile>, LogError> {
         if number >= self.segments.prepared_until() {
             self.counters.segment_waits.add(1);
-            let prepared = self.segments.prepare_through(number, &self.counters);
+            let prepared = self.segments.prepare_through(number, self.new_blocks(), &self.counters);
             self.poison_if_fatal(prepared)?;
         }
         let path = self.segments.path_of(number);
@@ -511,6 +540,10 @@ impl ReceivedLog {
         }
         let file = self.segments.disk.open(&path, OpenMode::Write);
         file.map_err(|error| LogError::io("open", &path, error))
+    }
+
+    fn new_blocks(&self) -> NewBlocks {
+        if self.is_bulk.load(Ordering::SeqCst) { NewBlocks::Allocated } else { NewBlocks::Written }
     }
 
     fn sync_records(&self, receiving: &mut Receiving) -> Result<(), LogError> {
@@ -532,9 +565,12 @@ impl ReceivedLog {
             return Ok(());
         };
         let path = self.segments.path_of(*number);
-        file.sync_data().map_err(|error| self.poison(format!("sync {path}: {error}")))?;
+        if !sabotaged(Defect::ReceivedNotSynced) {
+            file.sync_data().map_err(|error| self.poison(format!("sync {path}: {error}")))?;
+        }
         self.counters.flushes.add(1);
         receiving.is_dirty = false;
+        receiving.syncs += 1;
         Ok(())
     }
 

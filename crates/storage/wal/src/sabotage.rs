@@ -58,4 +58,10 @@ seawall_io::defects! {
     HistoryNotSynced "history-not-synced"
         "the history file of a timeline is renamed and was never synced"
         => "After a power loss the timeline has no history",
+    ReceivedNotSynced "received-not-synced"
+        "a standby acknowledges what it has received and not synced"
+        => "After a power loss of both servers, acknowledged commits are missing",
+    ReceivedNotVerified "received-not-verified"
+        "a record that is received counts whatever its checksum says"
+        => "A standby stores, and applies, what the network has damaged",
 }

@@ -7,8 +7,8 @@
 //! ```
 //! A segment is ready when its header, its length and its name are durable and its content cannot be taken for records
 //! of it: zeros, or records of the segment that it was before. The steps for a new one: create `log/spare.<number>`,
-//! zero-fill, write the header, sync, rename, sync the directory; only then may an LSN in it be given out. A crash in
-//! between leaves a spare name, which is removed some day, or a ready segment.
+//! make its length zeros (`NewBlocks`), write the header, sync, rename, sync the directory; only then may an LSN in it be given out.
+//! A crash in between leaves a spare name, which is removed some day, or a ready segment.
 //!
 //! What is found beyond the end when the log is opened is ready as it is, if its header says that the log had not begun to
 //! write it: then no record of it was ever there. One that was begun may hold records that were torn off there. It is zeroed,
@@ -49,6 +49,16 @@ pub(crate) const SPARE_PREFIX: &str = "spare.";
 
 /// Segments recycled in one batch while spares are low.
 const RECYCLED_AT_ONCE: usize = 4;
+
+/// The blocks of a new segment. They read as zeros, and the disk has room for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewBlocks {
+    /// Written: a sync of what is written over them later has no metadata to write.
+    Written,
+    /// Allocated only: half the bytes for the device, where all of the segment is written soon, and by few syncs. Where a promotion takes such
+    /// a segment over, its first syncs cost more.
+    Allocated,
+}
 
 /// What a segment is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +172,12 @@ impl SegmentSet {
     }
 
     /// Makes the segments up to and including `segment` ready.
-    pub(crate) fn prepare_through(&self, segment: u64, counters: &Counters) -> Result<(), LogError> {
+    pub(crate) fn prepare_through(
+        &self,
+        segment: u64,
+        blocks: NewBlocks,
+        counters: &Counters,
+    ) -> Result<(), LogError> {
         let preparing = self.preparing.lock();
         if self.closed.load(Ordering::SeqCst) {
             return Err(LogError::Closed);
@@ -172,16 +187,21 @@ impl SegmentSet {
             return Ok(());
         }
         for number in first..=segment {
-            self.prepare_one(number, counters)?;
+            self.prepare_one(number, blocks, counters)?;
         }
         self.publish(&preparing, segment + 1, counters)
     }
 
     /// Makes spares ready, one at a time, so that an `append` that needs the first does not wait for all.
-    pub(crate) fn prepare_ahead(&self, appended: Lsn, counters: &Counters) -> Result<(), LogError> {
+    pub(crate) fn prepare_ahead(
+        &self,
+        appended: Lsn,
+        blocks: impl Fn() -> NewBlocks,
+        counters: &Counters,
+    ) -> Result<(), LogError> {
         let current = self.identity.geometry.segment_of(appended);
         while self.spares_are_low(current) {
-            self.prepare_through(self.prepared_until(), counters)?;
+            self.prepare_through(self.prepared_until(), blocks(), counters)?;
         }
         Ok(())
     }
@@ -196,7 +216,7 @@ impl SegmentSet {
             if missing == 0 || !self.contains(self.name_of(until)) {
                 return Ok(usize::try_from(missing).unwrap_or(usize::MAX));
             }
-            self.prepare_through(until, counters)?;
+            self.prepare_through(until, NewBlocks::Written, counters)?;
         }
     }
 
@@ -239,13 +259,18 @@ impl SegmentSet {
     }
 
     /// Makes segment `number` ready but for the sync of the directory.
-    pub(crate) fn prepare_one(&self, number: u64, counters: &Counters) -> Result<(), LogError> {
+    pub(crate) fn prepare_one(
+        &self,
+        number: u64,
+        blocks: NewBlocks,
+        counters: &Counters,
+    ) -> Result<(), LogError> {
         let name = self.name_of(number);
         if self.contains(name) {
             self.clean(name)?;
             counters.segments_cleaned.add(1);
         } else {
-            self.create(name)?;
+            self.create(name, blocks)?;
             counters.segments_prepared.add(1);
         }
         self.open_handle(number)
@@ -275,10 +300,10 @@ impl SegmentSet {
         }
     }
 
-    /// A new, zero-filled segment.
-    fn create(&self, name: SegmentName) -> Result<(), LogError> {
+    /// A new segment, of zeros.
+    fn create(&self, name: SegmentName, blocks: NewBlocks) -> Result<(), LogError> {
         let spare = spare_path(name.number);
-        let outcome = self.create_spare(&spare, name);
+        let outcome = self.create_spare(&spare, name, blocks);
         match outcome {
             Ok(()) => {
                 let path = name.path();
@@ -296,7 +321,7 @@ impl SegmentSet {
         }
     }
 
-    fn create_spare(&self, spare: &str, name: SegmentName) -> io::Result<()> {
+    fn create_spare(&self, spare: &str, name: SegmentName, blocks: NewBlocks) -> io::Result<()> {
         let file = match self.disk.open(spare, OpenMode::Create) {
             // A crash left one behind.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -305,7 +330,11 @@ impl SegmentSet {
             }
             other => other?,
         };
-        file.fill_zeros(0, self.identity.geometry.segment_bytes())?;
+        let segment_bytes = self.identity.geometry.segment_bytes();
+        match blocks {
+            NewBlocks::Written => file.fill_zeros(0, segment_bytes)?,
+            NewBlocks::Allocated => file.extend(segment_bytes)?,
+        }
         file.write_all_at(&encode_header(&self.identity, name.number, SegmentUse::Ready), 0)?;
         file.sync_data()
     }

@@ -34,7 +34,7 @@ use crate::pending;
 use crate::reader::LogEnd;
 use crate::recent::RecentLog;
 use crate::record::{PreparedRecord, RecordSpan};
-use crate::segment_set::{SegmentInfo, SegmentSet};
+use crate::segment_set::{NewBlocks, SegmentInfo, SegmentSet};
 use crate::stream::{LogStream, StreamedLog};
 use crate::timeline::TimelineHistory;
 
@@ -369,7 +369,7 @@ impl Log {
     /// `NoSpace`, `Io`: nothing is lost, try again later. `Poisoned` if a sync of the directory failed.
     pub fn prepare_ahead(&self) -> Result<(), LogError> {
         self.check_poison()?;
-        let outcome = self.segments.prepare_ahead(self.appended(), &self.counters);
+        let outcome = self.segments.prepare_ahead(self.appended(), || NewBlocks::Written, &self.counters);
         self.poison_if_fatal(outcome)
     }
 
@@ -438,7 +438,7 @@ impl Log {
 
     fn prepare_through(&self, segment: u64) -> Result<(), LogError> {
         self.counters.segment_waits.add(1);
-        let outcome = self.segments.prepare_through(segment, &self.counters);
+        let outcome = self.segments.prepare_through(segment, NewBlocks::Written, &self.counters);
         self.poison_if_fatal(outcome)
     }
 

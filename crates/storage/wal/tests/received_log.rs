@@ -4,14 +4,15 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{
     DATABASE, Found, SEGMENT_BYTES, append, arc, commit, create, geometry, options, overwrite, read_reader,
 };
 use seawall_io::Disk;
 use seawall_simulation::{
-    Call, Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss, SeededRandom,
-    SimulatedDisk, crash_step, seeds,
+    Call, CallKind, Fault, FaultError, FaultKind, FaultTarget, ObservedDisk, Operation, Operations,
+    PowerLoss, SeededRandom, SimulatedDisk, Verdict, crash_step, seeds,
 };
 use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::{
@@ -458,4 +459,38 @@ fn damage_before_the_mark_is_damage() {
     assert!(matches!(refused, LogReadError::Damaged { .. }), "{refused}");
     let disk: Arc<dyn Disk> = arc(&standby);
     assert!(disk.list("log").unwrap().iter().any(|entry| entry.name == "00000001.received"));
+}
+
+#[test]
+fn segments_are_written_twice_only_while_log_comes_in_small_pieces() {
+    let primary_disk = SimulatedDisk::new(1);
+    let log = create(&primary_disk);
+    for _ in 0..12 {
+        append(&log, &[7; 100_000]).unwrap();
+    }
+    log.flush_until(log.appended()).unwrap();
+    for is_bulk in [true, false] {
+        let extended = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&extended);
+        let disk = ObservedDisk::new(SimulatedDisk::new(2), move |call| {
+            seen.fetch_add(usize::from(call.kind == CallKind::Extend), Ordering::SeqCst);
+            Verdict::Make
+        });
+        let received = ReceivedLog::begin(Arc::new(disk), &options()).unwrap();
+        let mut stream = log.stream(received.wanted()).unwrap();
+        let mut buffer = vec![0; 10_000];
+        loop {
+            let piece = stream.read(&mut buffer).unwrap();
+            if piece.bytes == 0 {
+                break;
+            }
+            received.receive(piece.start, &buffer[..piece.bytes]).unwrap();
+            if !is_bulk {
+                received.sync().unwrap();
+            }
+        }
+        assert_eq!(received.sync().unwrap(), log.flushed());
+        let extended = extended.load(Ordering::SeqCst);
+        assert_eq!(extended > 3, is_bulk, "{extended} segments, in bulk: {is_bulk}");
+    }
 }

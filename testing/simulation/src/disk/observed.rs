@@ -29,6 +29,8 @@ pub enum CallKind {
     Length,
     /// `DiskFile::start_writing`.
     StartWriting,
+    /// `DiskFile::extend`, before the operation that it is here.
+    Extend,
     /// A range of `DiskFile::will_need`.
     WillNeed {
         /// Where it begins.
@@ -265,6 +267,11 @@ impl DiskFile for ObservedFile {
 
     fn fill_zeros(&self, offset: u64, bytes: u64) -> io::Result<()> {
         self.change(Operation::FillZeros, |file| file.fill_zeros(offset, bytes))
+    }
+
+    fn extend(&self, bytes: u64) -> io::Result<()> {
+        self.look(CallKind::Extend);
+        self.change(Operation::FillZeros, |file| file.extend(bytes))
     }
 
     fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<bool> {

@@ -10,8 +10,13 @@
 //! the memory of future mappings (`mlockall`) takes a whole region at once, and with `vm.overcommit_memory` = 2 a whole region
 //! counts. Where the kernel refuses that, the region is smaller.
 //!
+//! Pages of an owner who needs no zeros are given back *stale*: as they are. The kernel may take them when it needs memory, and the next
+//! such owner gets them before any others, without the time that clearing takes.
+//!
 //! Invariants:
-//! * A free page holds zeros and takes no memory.
+//! * A free page that is not stale holds zeros and takes no memory.
+//! * Pages that are not stale get an owner only in exchange for as many stale ones, if there are: these give their memory back.
+//!   So the memory of all owners and of what is stale is never more than owners have had at a time.
 //! * At most one region of the usual size stays without an owner, so that a process at its border does not map and unmap.
 
 use std::collections::BTreeMap;
@@ -21,16 +26,29 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::HUGE_PAGE_BYTES;
+use super::{Content, HUGE_PAGE_BYTES};
 
 /// Huge pages of a region.
 const REGION_PAGES: usize = 512;
 
 static REGIONS: Mutex<Regions> = Mutex::new(Regions::new());
 
-/// Zeroed memory at the border of a huge page, at least `bytes` of it; `None` if there is none left.
-pub(super) fn take(bytes: usize) -> Option<NonNull<u8>> {
-    lock().take(bytes.div_ceil(HUGE_PAGE_BYTES))
+/// Memory at the border of a huge page, at least `bytes` of it; `None` if there is none left.
+pub(super) fn take(bytes: usize, content: Content) -> Option<NonNull<u8>> {
+    let pages = bytes.div_ceil(HUGE_PAGE_BYTES);
+    let Taken { start, is_to_be_cleared, exchanged } = lock().take(pages, content)?;
+    // Outside of the latch, while nobody else can be given the pages.
+    if is_to_be_cleared {
+        // SAFETY: they were just taken.
+        unsafe { clear(start, pages * HUGE_PAGE_BYTES) };
+    }
+    for page in exchanged {
+        // SAFETY: as above.
+        unsafe { clear(page, HUGE_PAGE_BYTES) };
+        let unused = lock().give_back(page, 1, Content::Zeros);
+        drop(unused);
+    }
+    Some(start)
 }
 
 /// Takes memory for all of what `take(bytes)` gave. Linux 5.14 and later; before that nothing happens.
@@ -43,13 +61,18 @@ pub(super) fn populate(start: NonNull<u8>, bytes: usize) {
 }
 
 /// # Safety
-/// `start` comes from `take(bytes)`, and nobody uses the memory any more.
-pub(super) unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
+/// `start` comes from `take(bytes, content)`, and nobody uses the memory any more.
+pub(super) unsafe fn give_back(start: NonNull<u8>, bytes: usize, content: Content) {
     let pages = bytes.div_ceil(HUGE_PAGE_BYTES);
     // Outside of the latch, while nobody else can be given the pages.
     // SAFETY: as the caller promises; the range is as long as `take` made it.
-    unsafe { clear(start, pages * HUGE_PAGE_BYTES) };
-    let unused = lock().give_back(start, pages);
+    unsafe {
+        match content {
+            Content::Zeros => clear(start, pages * HUGE_PAGE_BYTES),
+            Content::Any => leave(start, pages * HUGE_PAGE_BYTES),
+        }
+    }
+    let unused = lock().give_back(start, pages, content);
     drop(unused);
 }
 
@@ -71,6 +94,26 @@ unsafe fn clear(start: NonNull<u8>, bytes: usize) {
     }
 }
 
+/// Lets the kernel take the memory under whole pages when it needs some. They read as they are, or as zeros, then.
+///
+/// # Safety
+/// The range is part of a region, and nobody uses it.
+unsafe fn leave(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: as the caller promises.
+    if unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxFree) }.is_err() {
+        // The process has locked its memory, or the kernel is older than 4.5: the pages stay.
+    }
+}
+
+/// Pages that have an owner now.
+struct Taken {
+    start: NonNull<u8>,
+    /// Some are stale, and their owner needs zeros.
+    is_to_be_cleared: bool,
+    /// Stale pages, now without a mark, that are to be cleared and given back.
+    exchanged: Vec<NonNull<u8>>,
+}
+
 /// All regions of the process, by address.
 struct Regions(BTreeMap<usize, Region>);
 
@@ -79,21 +122,48 @@ impl Regions {
         Regions(BTreeMap::new())
     }
 
-    fn take(&mut self, pages: usize) -> Option<NonNull<u8>> {
-        if let Some(start) = self.0.values_mut().find_map(|region| region.take(pages)) {
-            return Some(start);
+    fn take(&mut self, pages: usize, content: Content) -> Option<Taken> {
+        let stale = match content {
+            Content::Any => self.0.values_mut().find_map(|region| region.take(pages, Page::Stale)),
+            Content::Zeros => None,
+        };
+        let (start, stale_pages) = match stale {
+            Some(taken) => taken,
+            None => self.take_free(pages)?,
+        };
+        let exchanged = self.take_stale_pages(pages - stale_pages);
+        Some(Taken { start, is_to_be_cleared: content == Content::Zeros && stale_pages > 0, exchanged })
+    }
+
+    /// Neighbours that are free, stale or not, and how many are stale.
+    fn take_free(&mut self, pages: usize) -> Option<(NonNull<u8>, usize)> {
+        if let Some(taken) = self.0.values_mut().find_map(|region| region.take(pages, Page::Free)) {
+            return Some(taken);
         }
         let mut region = Region::map_at_least(pages)?;
-        let start = region.take(pages);
+        let taken = region.take(pages, Page::Free);
         self.0.insert(region.start.addr().get(), region);
-        start
+        taken
+    }
+
+    /// Up to so many stale pages, each by itself.
+    fn take_stale_pages(&mut self, limit: usize) -> Vec<NonNull<u8>> {
+        let mut found = Vec::new();
+        for region in self.0.values_mut() {
+            while found.len() < limit
+                && let Some((page, _)) = region.take(1, Page::Stale)
+            {
+                found.push(page);
+            }
+        }
+        found
     }
 
     /// Returns the region of the pages if it is not needed any more.
-    fn give_back(&mut self, start: NonNull<u8>, pages: usize) -> Option<Region> {
+    fn give_back(&mut self, start: NonNull<u8>, pages: usize, content: Content) -> Option<Region> {
         let (address, region) =
             self.0.range_mut(..=start.addr().get()).next_back().expect("what was taken lies in a region");
-        region.give_back(start, pages);
+        region.give_back(start, pages, content);
         if !region.is_free() {
             return None;
         }
@@ -110,6 +180,18 @@ struct Region {
     free_pages: usize,
     /// A bit for each page that has an owner.
     taken: Vec<u64>,
+    /// A bit for each page that has none, and is stale.
+    stale: Vec<u64>,
+    stale_pages: usize,
+}
+
+/// A page that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    /// Without an owner.
+    Free,
+    /// And stale.
+    Stale,
 }
 
 // SAFETY: it owns a mapping, which is tied to no thread.
@@ -122,8 +204,15 @@ impl Region {
         let mut wanted = REGION_PAGES.max(pages);
         loop {
             if let Some(start) = map(wanted * HUGE_PAGE_BYTES) {
-                let taken = vec![0; wanted.div_ceil(64)];
-                return Some(Region { start, pages: wanted, free_pages: wanted, taken });
+                let (taken, stale) = (vec![0; wanted.div_ceil(64)], vec![0; wanted.div_ceil(64)]);
+                return Some(Region {
+                    start,
+                    pages: wanted,
+                    free_pages: wanted,
+                    taken,
+                    stale,
+                    stale_pages: 0,
+                });
             }
             if wanted == pages {
                 return None;
@@ -137,36 +226,52 @@ impl Region {
     }
 
     fn is_taken(&self, page: usize) -> bool {
-        self.taken[page / 64] >> (page % 64) & 1 == 1
+        is_set(&self.taken, page)
     }
 
-    /// The first `pages` neighbours that are free.
-    fn take(&mut self, pages: usize) -> Option<NonNull<u8>> {
-        if self.free_pages < pages {
+    /// The first `pages` neighbours of a kind, and how many of them are stale.
+    fn take(&mut self, pages: usize, kind: Page) -> Option<(NonNull<u8>, usize)> {
+        let there_are = if kind == Page::Stale { self.stale_pages } else { self.free_pages };
+        if there_are < pages {
             return None;
         }
         let mut run = 0;
         let last = (0..self.pages).find(|page| {
-            run = if self.is_taken(*page) { 0 } else { run + 1 };
+            let is_one = match kind {
+                Page::Free => !self.is_taken(*page),
+                Page::Stale => is_set(&self.stale, *page),
+            };
+            run = if is_one { run + 1 } else { 0 };
             run == pages
         })?;
-        let first = last + 1 - pages;
+        let (first, mut stale) = (last + 1 - pages, 0);
         for page in first..=last {
             self.taken[page / 64] |= 1 << (page % 64);
+            stale += usize::from(is_set(&self.stale, page));
+            self.stale[page / 64] &= !(1 << (page % 64));
         }
         self.free_pages -= pages;
+        self.stale_pages -= stale;
         // SAFETY: `first` is a page of the region.
-        Some(unsafe { self.start.add(first * HUGE_PAGE_BYTES) })
+        Some((unsafe { self.start.add(first * HUGE_PAGE_BYTES) }, stale))
     }
 
-    fn give_back(&mut self, start: NonNull<u8>, pages: usize) {
+    fn give_back(&mut self, start: NonNull<u8>, pages: usize, content: Content) {
         let first = (start.addr().get() - self.start.addr().get()) / HUGE_PAGE_BYTES;
         for page in first..first + pages {
             assert!(self.is_taken(page), "memory is given back twice");
             self.taken[page / 64] &= !(1 << (page % 64));
+            if content == Content::Any {
+                self.stale[page / 64] |= 1 << (page % 64);
+                self.stale_pages += 1;
+            }
         }
         self.free_pages += pages;
     }
+}
+
+fn is_set(bits: &[u64], page: usize) -> bool {
+    bits[page / 64] >> (page % 64) & 1 == 1
 }
 
 impl Drop for Region {
@@ -211,34 +316,78 @@ unsafe fn unmap(start: *mut c_void, bytes: usize) {
 mod tests {
     use super::*;
 
+    fn take(regions: &mut Regions, pages: usize) -> NonNull<u8> {
+        regions.take(pages, Content::Zeros).unwrap().start
+    }
+
+    fn give_back(regions: &mut Regions, start: NonNull<u8>, pages: usize) -> Option<Region> {
+        regions.give_back(start, pages, Content::Zeros)
+    }
+
+    fn address(start: NonNull<u8>) -> usize {
+        start.addr().get()
+    }
+
     #[test]
     fn pages_are_dealt_out_once_and_a_region_without_an_owner_goes() {
         // Regions of its own: those of the process serve other tests.
         let mut regions = Regions::new();
         let half = REGION_PAGES / 2 + 1;
-        let first = regions.take(half).unwrap();
-        let second = regions.take(half).unwrap();
+        let first = take(&mut regions, half);
+        let second = take(&mut regions, half);
         assert_eq!(regions.0.len(), 2, "two such pieces do not fit into one region");
-        let between = regions.take(1).unwrap();
-        let address = |start: NonNull<u8>| start.addr().get();
+        let between = take(&mut regions, 1);
         let lowest = address(first).min(address(second));
         assert_eq!(address(between), lowest + half * HUGE_PAGE_BYTES, "the lowest free page is the next");
-        assert!(regions.give_back(between, 1).is_none());
-        assert!(regions.give_back(first, half).is_none(), "one is kept");
-        assert!(regions.give_back(second, half).is_some());
+        assert!(give_back(&mut regions, between, 1).is_none());
+        assert!(give_back(&mut regions, first, half).is_none(), "one is kept");
+        assert!(give_back(&mut regions, second, half).is_some());
         assert_eq!(regions.0.len(), 1);
-        let large = regions.take(REGION_PAGES + 1).unwrap();
+        let large = take(&mut regions, REGION_PAGES + 1);
         assert_eq!(regions.0.len(), 2);
-        assert!(regions.give_back(large, REGION_PAGES + 1).is_some(), "an unusual one never is");
+        assert!(give_back(&mut regions, large, REGION_PAGES + 1).is_some(), "an unusual one never is");
     }
 
     #[test]
     #[should_panic(expected = "given back twice")]
     fn what_is_given_back_twice_is_noticed() {
         let mut regions = Regions::new();
-        let (start, other) = (regions.take(1).unwrap(), regions.take(1).unwrap());
-        assert!(regions.give_back(start, 1).is_none());
+        let (start, other) = (take(&mut regions, 1), take(&mut regions, 1));
+        assert!(give_back(&mut regions, start, 1).is_none());
         assert_ne!(start, other);
-        regions.give_back(start, 1);
+        give_back(&mut regions, start, 1);
+    }
+
+    #[test]
+    fn stale_pages_come_first_and_never_add_to_what_owners_have_had() {
+        let mut regions = Regions::new();
+        let low = take(&mut regions, 1);
+        let taken = regions.take(4, Content::Any).unwrap();
+        assert!(!taken.is_to_be_cleared && taken.exchanged.is_empty(), "nothing is stale yet");
+        let high = take(&mut regions, 1);
+        assert!(give_back(&mut regions, low, 1).is_none());
+        assert!(regions.give_back(taken.start, 4, Content::Any).is_none());
+        // The lowest free page is not stale, and so not the first.
+        let again = regions.take(2, Content::Any).unwrap();
+        assert_eq!((again.start, again.exchanged.len()), (taken.start, 0));
+        // Three neighbours are not stale any more: the two that are go for them.
+        let three = regions.take(3, Content::Any).unwrap();
+        assert!(address(three.start) > address(high));
+        assert_eq!(three.exchanged.len(), 2);
+        for page in three.exchanged {
+            assert!(give_back(&mut regions, page, 1).is_none());
+        }
+        // Who needs zeros is told where they have to be made.
+        assert!(regions.give_back(again.start, 2, Content::Any).is_none());
+        let zeroed = regions.take(5, Content::Zeros).unwrap();
+        assert_eq!((zeroed.start, zeroed.is_to_be_cleared, zeroed.exchanged.len()), (low, true, 0));
+        // And gives back those that are stale where there is no room for him.
+        let behind = take(&mut regions, 1);
+        assert_eq!(address(behind), address(three.start) + 3 * HUGE_PAGE_BYTES);
+        assert!(regions.give_back(three.start, 3, Content::Any).is_none());
+        let four = regions.take(4, Content::Zeros).unwrap();
+        assert!(address(four.start) > address(behind));
+        assert_eq!((four.is_to_be_cleared, four.exchanged.len()), (false, 3));
+        assert!(regions.0.values().all(|region| region.stale_pages == 0));
     }
 }

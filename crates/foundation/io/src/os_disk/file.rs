@@ -100,8 +100,17 @@ impl DiskFile for OsFile {
     fn fill_zeros(&self, offset: u64, bytes: u64) -> io::Result<()> {
         // A full disk is noticed before the first write, while the file is as it was.
         let filled = system::preallocate(&self.file, offset, bytes)
-            .and_then(|()| write_zeros(&self.file, offset, bytes));
+            .and_then(|_| write_zeros(&self.file, offset, bytes));
         self.named("fill", filled)
+    }
+
+    fn extend(&self, bytes: u64) -> io::Result<()> {
+        let length = self.length()?;
+        let missing = bytes.saturating_sub(length);
+        let extended = system::preallocate(&self.file, length, missing).and_then(|is_allocated| {
+            if is_allocated { Ok(()) } else { write_zeros(&self.file, length, missing) }
+        });
+        self.named("extend", extended)
     }
 
     fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<bool> {

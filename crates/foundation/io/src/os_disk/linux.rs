@@ -161,10 +161,12 @@ fn write_vectored_by(
     Ok(())
 }
 
-pub(super) fn preallocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+/// Returns whether the file system can.
+pub(super) fn preallocate(file: &File, offset: u64, bytes: u64) -> io::Result<bool> {
     match allocate(file, FallocateFlags::empty(), offset, bytes) {
-        Err(error) if is_unsupported(&error) => Ok(()),
-        result => result,
+        Ok(()) => Ok(true),
+        Err(error) if is_unsupported(&error) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

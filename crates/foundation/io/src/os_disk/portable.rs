@@ -45,8 +45,8 @@ pub(super) fn write_vectored(file: &File, slices: &[IoSlice<'_>], mut offset: u6
     Ok(())
 }
 
-pub(super) fn preallocate(_file: &File, _offset: u64, _bytes: u64) -> io::Result<()> {
-    Ok(())
+pub(super) fn preallocate(_file: &File, _offset: u64, _bytes: u64) -> io::Result<bool> {
+    Ok(false)
 }
 
 pub(super) fn start_writing(_file: &File, _offset: u64, _bytes: u64) {}

@@ -139,6 +139,20 @@ fn zeros_overwrite_and_extend_and_a_hole_keeps_the_length() {
 }
 
 #[test]
+fn a_file_that_is_extended_keeps_what_it_has_and_its_length_at_least() {
+    let (_directory, disk) = scratch();
+    let file = disk.open("segment", OpenMode::Create).unwrap();
+    file.write_all_at(&[1; 5000], 0).unwrap();
+    file.extend(4999).unwrap();
+    file.extend(5000).unwrap();
+    assert_eq!(file.length().unwrap(), 5000);
+    file.extend(3 << 20).unwrap();
+    let mut expected = vec![0; 3 << 20];
+    expected[..5000].fill(1);
+    assert!(read_all(&disk, "segment") == expected);
+}
+
+#[test]
 fn errors_keep_their_kind_and_name_operation_and_path() {
     let (directory, disk) = scratch();
     let error = disk.open("log/1", OpenMode::Read).unwrap_err();

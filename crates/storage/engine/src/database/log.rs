@@ -1,5 +1,7 @@
 //! The log of an open database: its archives, who keeps it, and names of positions in it.
 
+use std::time::Duration;
+
 use seawall_io::OpenMode;
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HoldInfo, HoldOptions, LogStream, LogStreamError, SegmentName, TimelineHistory};
@@ -60,6 +62,12 @@ impl<'a> DatabaseLog<'a> {
     /// `RestorePointName`, and those of a commit.
     pub fn create_restore_point(&self, name: &str) -> Result<Lsn, Error> {
         self.database.engine().create_restore_point(name)
+    }
+
+    /// Waits until the log is on another timeline than `timeline`, for `limit` at most: of a standby that is being promoted, or goes on to
+    /// the next timeline of its upstream. Whether it is.
+    pub fn wait_until_left(&self, timeline: TimelineId, limit: Duration) -> bool {
+        self.database.engine().wait_until_left(timeline, limit)
     }
 
     /// A stream of the log's bytes from `from` on, as a standby receives it. Without a hold, what it has not read may be removed.

@@ -13,7 +13,7 @@
 use std::sync::{Arc, OnceLock};
 
 use seawall_sync::atomic::{AtomicBool, Ordering};
-use seawall_types::Lsn;
+use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{Log, LogStream, LogStreamError, OpenLog, ReceivedLog};
 
 use crate::log::parking::Parking;
@@ -97,6 +97,12 @@ impl EngineLog {
     /// The log, if this engine receives it.
     pub(crate) fn received(&self) -> Option<&ReceivedLog> {
         self.last_received().map(|log| &**log).filter(|_| self.written.get().is_none())
+    }
+
+    /// The timeline that is written or received; `None` if the log is only read.
+    pub(crate) fn timeline(&self) -> Option<TimelineId> {
+        let written = self.written().map(|log| log.timeline());
+        written.or_else(|| self.last_received().map(|log| log.timeline()))
     }
 
     fn last_received(&self) -> Option<&Arc<ReceivedLog>> {

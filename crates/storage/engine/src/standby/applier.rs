@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use seawall_sync::CancelToken;
-use seawall_types::Lsn;
+use seawall_types::{Lsn, TimelineId};
 
 use crate::background::IDLE;
 use crate::checkpoint::statistics::Trigger;
@@ -104,6 +104,26 @@ impl Engine {
             self.checkpoint(Trigger::MemtableFull)?;
         }
         Ok(())
+    }
+
+    /// Waits until the log is on another timeline than `timeline`, for `limit` at most. Whether it is.
+    pub(crate) fn wait_until_left(&self, timeline: TimelineId, limit: Duration) -> bool {
+        let begun = self.clock().monotonic();
+        let applied = &self.apply_control.applied;
+        loop {
+            let seen = applied.read();
+            // Of the log itself: the superblock is on a timeline earlier than the log.
+            if self.log.timeline() != Some(timeline) {
+                return true;
+            }
+            let waited = self.clock().monotonic().saturating_sub(begun);
+            let left = limit.checked_sub(waited).filter(|left| !left.is_zero());
+            let goes_on =
+                self.lifecycle.check_open().and_then(|()| self.lifecycle.check_not_stopped()).is_ok();
+            let Some(left) = left.filter(|_| goes_on) else { return false };
+            // Bounded, because not everything that ends the wait is announced.
+            applied.wait(seen, Some(left.min(IDLE)));
+        }
     }
 
     /// Waits until everything before `lsn` is applied, for `limit` at most.

@@ -108,6 +108,8 @@ impl Engine {
         }
         self.redo.stored(next);
         self.log.receive_next(log);
+        // Those who wait until the timeline is left.
+        self.apply_control.applied.wake_all();
         // Its reader knows the old history.
         apply_turn.reader = None;
         Ok(())

@@ -95,6 +95,8 @@ impl Engine {
         // Before the first commit: none has waited for standbys yet.
         self.members.begin_waiting(self.clock().monotonic());
         self.log.become_written(log);
+        // Those who wait until the timeline is left.
+        self.apply_control.applied.wake_all();
         Ok(())
     }
 

@@ -214,6 +214,10 @@ fn live(
             }
             Ok(())
         });
+        if ended.is_err() {
+            // Clients may wait for a standby that does not come back. What this says of the primary is not what was found.
+            drop(cluster.end_primary(End::Kill));
+        }
         life.is_over.store(true, Ordering::SeqCst);
         let read = readers.into_iter().try_for_each(|readers| readers.end(false));
         ended.and(read)
