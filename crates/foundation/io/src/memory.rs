@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 mod regions {
     use std::ptr::NonNull;
 
-    use super::Content;
+    use crate::memory::Content;
 
     pub(super) fn take(_bytes: usize, _content: Content) -> Option<NonNull<u8>> {
         unreachable!("nothing is mapped on this system")
