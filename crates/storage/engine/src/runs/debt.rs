@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_fails_is_no_failure_of_the_checkpoint_before_it() {
+    fn a_read_that_fails_in_a_checkpoint_or_a_window_costs_no_row() {
         let mut random = SeededRandom::new(3);
         let base = SimulatedDisk::new(3);
         let mut loaded = Loaded::on(&base, 100);
@@ -234,7 +234,7 @@ mod tests {
         let Loaded { database, table, rows } = loaded;
         drop((table, database));
         let base = base.after_power_loss(PowerLoss::LoseAll);
-        let (mut checkpoints, mut windows) = (0, 0);
+        let mut failed = 0;
         for skip in (0..).step_by(3) {
             let disk = base.copy();
             let database = open_with(&disk, 10).unwrap();
@@ -243,13 +243,7 @@ mod tests {
             let result = database.checkpoint();
             let has_struck = !disk.take_faults_struck().is_empty();
             disk.clear_faults();
-            let is_due = {
-                let engine = database.engine();
-                let mut state = engine.checkpoint_turn.take();
-                engine.merge_slice(&mut state, Aim::Share).unwrap() == Slice::Window
-            };
-            checkpoints += u32::from(result.is_err());
-            windows += u32::from(result.is_ok() && is_due);
+            failed += u32::from(result.is_err());
             // What failed may have stopped the database: the next open recovers.
             drop(database);
             let database = open_with(&disk, 10).unwrap();
@@ -261,7 +255,7 @@ mod tests {
                 break;
             }
         }
-        assert!(checkpoints > 0 && windows > 0, "{checkpoints} checkpoints failed, and {windows} windows");
+        assert!(failed > 0, "no read was met");
     }
 
     #[test]
