@@ -38,11 +38,11 @@ const LINE_BYTES: usize = 64;
 /// Memory that is aligned to, and a multiple of, this many bytes can be backed by huge pages.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// What memory holds when it gets an owner.
+/// The content of memory when an owner gets the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Zeros,
-    /// What an owner before has left there, or zeros.
+    /// Bytes of an owner before, or zeros.
     Any,
 }
 

@@ -381,7 +381,7 @@ mod tests {
         assert!(regions.give_back(again.start, 2, Content::Any).is_none());
         let zeroed = regions.take(5, Content::Zeros).unwrap();
         assert_eq!((zeroed.start, zeroed.is_to_be_cleared, zeroed.exchanged.len()), (low, true, 0));
-        // And gives back those that are stale where there is no room for him.
+        // An owner of zeros gives stale pages back, too, where the gap is too small.
         let behind = take(&mut regions, 1);
         assert_eq!(address(behind), address(three.start) + 3 * HUGE_PAGE_BYTES);
         assert!(regions.give_back(three.start, 3, Content::Any).is_none());
