@@ -251,6 +251,10 @@ fn a_rewind_that_is_refused_is_loud_and_goes_on_when_that_is_changed() {
     let new = parted(&place);
     let settings = format!("host=localhost port={} user=postgres slot=db application_name=third", new.port);
     let third = place.serve_database("third", &["--follow", &settings]);
+    seawall_testing::wait_until("the slot is in use", || {
+        let used = "select count(*) from pg_replication_slots where slot_name = 'db' and active";
+        value(&mut new.client(), used) == "1"
+    });
     let port = free_port();
     let listen = format!("127.0.0.1:{port}");
     let started = place.start(&["--follow", &followed("db", new.port), "--http-listen", &listen]);
