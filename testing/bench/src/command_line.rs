@@ -55,6 +55,9 @@ pub(crate) enum Command {
         /// Order of the rows; both if not given
         #[arg(long)]
         order: Option<Order>,
+        /// Not by a bulk load: in commits of so many rows that wait for nothing
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        transaction_rows: Option<u32>,
     },
     /// Point reads, everything cached, by default at 1 and 2 threads
     Read(Common),

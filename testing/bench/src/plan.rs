@@ -68,9 +68,13 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
         Command::PutAsyncHandles { common, in_flight } => (common, vec![put_async_handles(*in_flight)]),
         Command::Batch { common, batch_rows } => (common, vec![batch(*batch_rows)]),
         Command::PutBuffered(common) => (common, vec![put_buffered()]),
-        Command::Load { common, order } => {
+        Command::Load { common, order, transaction_rows } => {
             let orders = order.map_or(vec![Order::Sorted, Order::Random], |order| vec![order]);
-            (common, orders.into_iter().map(|order| load(order).of_rows(ROWS_LOADED)).collect())
+            let load = |order| match transaction_rows {
+                None => load(order).of_rows(ROWS_LOADED),
+                Some(rows) => transactions(order, *rows),
+            };
+            (common, orders.into_iter().map(load).collect())
         }
         Command::Read(common) => (common, vec![read()]),
         Command::ReadCold { common, absent } => (common, vec![read_cold(*absent)]),
@@ -165,6 +169,15 @@ fn load(order: Order) -> Draft {
     draft(Workload::Load { order }, &[(1, ratio(reach))]).of_rows(ROWS_LOADED_IN_ALL)
 }
 
+fn transactions(order: Order, transaction_rows: u32) -> Draft {
+    let reach = match order {
+        Order::Sorted => Some(Reach::ValueAtLeast(3_000_000.0)),
+        Order::Random => ratio(1.5),
+    };
+    let transaction_rows = usize::try_from(transaction_rows).expect("32 bits fit");
+    draft(Workload::Transactions { order, transaction_rows }, &[(1, reach)]).of_rows(ROWS_LOADED_IN_ALL)
+}
+
 fn read() -> Draft {
     draft(Workload::Read, &[(1, ratio(1.0)), (2, ratio(1.0))])
 }
@@ -253,6 +266,7 @@ fn engines(workload: Workload, wanted: &[EngineKind]) -> Vec<EngineKind> {
         | Workload::Batch { .. }
         | Workload::PutBuffered
         | Workload::Load { .. }
+        | Workload::Transactions { .. }
         | Workload::Read
         | Workload::ReadCold { .. }
         | Workload::ScanFull

@@ -41,6 +41,8 @@ pub(crate) enum Workload {
     PutBuffered,
     /// A bulk load into an empty table.
     Load { order: Order },
+    /// An empty table filled by commits of `transaction_rows` rows that wait for nothing.
+    Transactions { order: Order, transaction_rows: usize },
     /// Random reads of a database that fits the cache.
     Read,
     /// Random reads after every file was dropped from the page cache, of rows that are there or of others.
@@ -90,6 +92,12 @@ impl Workload {
             Workload::PutBuffered => "put-buffered".into(),
             Workload::Load { order: Order::Sorted } => "load sorted".into(),
             Workload::Load { order: Order::Random } => "load random".into(),
+            Workload::Transactions { order: Order::Sorted, transaction_rows } => {
+                format!("sorted transactions of {transaction_rows}")
+            }
+            Workload::Transactions { order: Order::Random, transaction_rows } => {
+                format!("random transactions of {transaction_rows}")
+            }
             Workload::Read => "read".into(),
             Workload::ReadCold { absent: false } => "read-cold".into(),
             Workload::ReadCold { absent: true } => "read-cold, absent rows".into(),
@@ -113,6 +121,7 @@ impl Workload {
             Workload::Put | Workload::PutAsyncHandles { .. } | Workload::PutBuffered => "commits/s",
             Workload::Batch { .. } => "batches/s",
             Workload::Load { .. }
+            | Workload::Transactions { .. }
             | Workload::ScanFull
             | Workload::Beyond { .. }
             | Workload::Recovery { .. } => "rows/s",
@@ -133,6 +142,7 @@ impl Workload {
             | Workload::Batch { .. }
             | Workload::PutBuffered
             | Workload::Load { .. }
+            | Workload::Transactions { .. }
             | Workload::Read
             | Workload::ReadCold { .. }
             | Workload::ScanFull
@@ -270,6 +280,9 @@ pub(crate) fn measure(cell: &Cell) -> Result<Measurement, BenchError> {
         Workload::PutAsyncHandles { in_flight } => commit::put_in_flight(cell, in_flight),
         Workload::Batch { batch_rows } => commit::put_batches(cell, batch_rows),
         Workload::Load { order } => load::load(cell, order),
+        Workload::Transactions { order, transaction_rows } => {
+            load::in_transactions(cell, order, transaction_rows)
+        }
         Workload::Read => read::cached(cell),
         Workload::ReadCold { absent } => read::cold(cell, absent),
         Workload::ScanFull => scan::full(cell),

@@ -96,6 +96,8 @@ pub struct Client {
     input: Input,
     /// The upstream has said that it is a standby.
     is_standby: bool,
+    /// How long an answer may take.
+    patience: Duration,
 }
 
 struct Frame {
@@ -146,7 +148,8 @@ impl Client {
     /// `ClientError`.
     pub fn log_in(wire: Box<dyn Wire>, settings: &UpstreamSettings) -> Result<Client, ClientError> {
         wire.set_read_timeout(settings.connect_timeout)?;
-        let mut client = Client { wire, input: Input::default(), is_standby: false };
+        let patience = settings.connect_timeout;
+        let mut client = Client { wire, input: Input::default(), is_standby: false, patience };
         let mut body = VERSION_3_0.to_be_bytes().to_vec();
         for (name, value) in [
             ("user", settings.user.as_str()),
@@ -289,19 +292,31 @@ impl Client {
         }
     }
 
-    /// After the sender has ended the stream: takes the end of the command, so that another one may follow.
+    /// After the sender has ended a copy: takes the end of the command, so that another one may follow.
     ///
     /// # Errors
     /// `ClientError`.
     pub fn end_stream(&mut self) -> Result<(), ClientError> {
+        // Waits for messages of a stream are shorter.
+        self.wire.set_read_timeout(self.patience)?;
         loop {
             let frame = self.message()?;
             match frame.kind {
-                b'C' | b'N' | b'S' => {}
+                // `START_REPLICATION` says in a row which timeline comes next.
+                b'C' | b'N' | b'S' | b'T' | b'D' => {}
                 b'Z' => return Ok(()),
                 _ => return Err(frame.unexpected()),
             }
         }
+    }
+
+    /// After the sender has ended a stream in which both sides speak: ends this side, and takes the end of the command.
+    ///
+    /// # Errors
+    /// `ClientError`.
+    pub fn leave_stream(&mut self) -> Result<(), ClientError> {
+        self.send(b'c', &[])?;
+        self.end_stream()
     }
 
     /// Sends a message of the stream.

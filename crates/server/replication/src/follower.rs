@@ -3,10 +3,9 @@
 //! ```text
 //!   receiving thread: connect --> receive .. --> sync --> acknowledge --> what is applied --> acknowledge
 //!        ^               |          |             |
-//!        |               |          |             +--> the engine's applier --> readers see it
+//!        |               ^          |             +--> the engine's applier --> readers see it
 //!        +-- back-off <--|-- error -+
-//!        ^               v
-//!        +------ the upstream is on a new timeline, which left this one where the log ends here: follow it
+//!        ^               +------- the timeline's end: the next one, over the same connection
 //!        +------ the upstream lacks the log, or is away: an archive gives it (`archived`)
 //! ```
 //! Of several hosts, the first that answers is the upstream; one that answers and is of no use is passed over by the next attempt.
@@ -172,8 +171,7 @@ impl Shared {
                 });
             }
             back_off = if has_received { BACK_OFF.0 } else { (back_off * 2).min(BACK_OFF.1) };
-            // A stream that ends in order does so at the end of a timeline: the next one waits.
-            if has_failed || !has_received {
+            if has_failed {
                 self.rest(back_off);
             }
         }
@@ -225,7 +223,7 @@ impl Shared {
         }
     }
 
-    /// One connection, from its beginning to its end.
+    /// One connection, from its beginning to its end: of one timeline after the other.
     fn receive(&self, attempt: &mut Attempt) -> Result<(), FollowError> {
         let own = self.database().log().timeline();
         self.replication.note_receiver(|status| {
@@ -236,7 +234,18 @@ impl Shared {
         attempt.host = host;
         let host = &self.settings.hosts[host];
         self.note(|status| status.address = (host.name.clone(), host.port));
-        let upstream = identify(&mut client)?;
+        self.say_where(&mut client)?;
+        while !self.is_over() {
+            self.receive_timeline(&mut client, attempt)?;
+        }
+        Ok(())
+    }
+
+    /// Receives the timeline that this standby is on, up to its end; or goes on to the next one, if it has all of that.
+    fn receive_timeline(&self, client: &mut Client, attempt: &mut Attempt) -> Result<(), FollowError> {
+        let own = self.database().log().timeline();
+        self.note(|status| status.timeline = own);
+        let upstream = identify(client)?;
         let expected = system_identifier(self.database())?;
         if upstream.system != expected {
             return Err(FollowError::OtherDatabase { found: upstream.system, expected });
@@ -247,22 +256,22 @@ impl Shared {
             return Err(FollowError::OldTimeline { found: upstream.timeline, own: needed });
         }
         let slot = &self.settings.slot;
-        if ensure_slot(&mut client, slot)? == SlotState::Lost {
+        if ensure_slot(client, slot)? == SlotState::Lost {
             if self.archive.is_none() {
                 return Err(FollowError::SlotLost { slot: slot.clone() });
             }
             // What it lacks comes from the archive, and the upstream keeps what comes after.
             tracing::warn!(slot, "the slot is lost: it is made anew");
-            renew_slot(&mut client, slot)?;
+            renew_slot(client, slot)?;
         }
         // The first timeline has no history; of a later one, another server may have one of the same number.
         attempt.until = Until::End;
         if upstream.timeline != TimelineId::FIRST {
             attempt.until = Until::Nothing;
-            let history = timeline_history(&mut client, upstream.timeline)?;
+            let history = timeline_history(client, upstream.timeline)?;
             if let Some(fork) = standby.left_for(&history)? {
                 attempt.until = Until::Fork(fork);
-                if self.goes_on(&mut client, standby, history, fork)? {
+                if self.goes_on(client, standby, history, fork)? {
                     attempt.has_received = true;
                     return Ok(());
                 }
@@ -270,7 +279,6 @@ impl Shared {
                 attempt.until = Until::End;
             }
         }
-        self.say_where(&mut client)?;
         // What came over the connection before may not be durable yet, and for long nothing may follow it.
         standby.sync()?;
         let from = standby.wanted()?;
@@ -393,7 +401,7 @@ impl Batch {
 /// A stream under way.
 struct Stream<'s> {
     shared: &'s Shared,
-    client: Client,
+    client: &'s mut Client,
     batch: Batch,
     /// Behind the last byte that was received.
     position: Lsn,
@@ -435,7 +443,7 @@ impl Stream<'_> {
                     // The timeline has ended, and the next one waits.
                     *has_received = true;
                     self.sync()?;
-                    return Ok(());
+                    return Ok(self.client.leave_stream()?);
                 }
             }
         }

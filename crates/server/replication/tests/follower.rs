@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use seawall_crash_harness::{environment, open, small_options, template};
 use seawall_engine::{
-    Background, DatabaseDirectory, Environment, HoldKind, HoldLifetime, HoldOptions, Options,
+    Background, Database, DatabaseDirectory, Environment, HoldKind, HoldLifetime, HoldOptions, Options,
 };
 use seawall_io::SystemClock;
 use seawall_replication::message::{FromSender, put_data_head};
 use seawall_replication::{Dial, Follower, Replication, Sender, Step, UpstreamHost, Wire, system_identifier};
-use seawall_simulation::PowerLoss;
+use seawall_simulation::{PowerLoss, SimulatedDisk};
 use seawall_types::Lsn;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -86,9 +86,88 @@ fn row(columns: &[&str]) -> Vec<u8> {
 
 /// Lets in, says who it is and that it has the slot, and begins a stream.
 fn until_stream(system: &str) -> Vec<u8> {
-    let welcome = [frame(b'R', &[0; 4]), frame(b'Z', b"I")].concat();
-    let identity = row(&[system, "1", "0/1000000"]);
-    [welcome, identity, row(&["physical", "0/1000000", "1"]), frame(b'W', &[0, 0, 0])].concat()
+    [welcome(), identity(system, 1), frame(b'W', &[0, 0, 0])].concat()
+}
+
+fn welcome() -> Vec<u8> {
+    [frame(b'R', &[0; 4]), frame(b'Z', b"I")].concat()
+}
+
+/// Who it is, on which timeline, and that it has the slot.
+fn identity(system: &str, timeline: u32) -> Vec<u8> {
+    let slot = row(&["physical", "0/1000000", "1"]);
+    [row(&[system, &timeline.to_string(), "0/1000000"]), slot].concat()
+}
+
+/// All that a sender has now, as messages of a stream; whether its timeline ends there.
+fn messages(sender: &mut Sender) -> (Vec<u8>, bool) {
+    let (mut says, mut message) = (Vec::new(), Vec::new());
+    loop {
+        message.clear();
+        match sender.next(&mut message, 0).unwrap() {
+            Step::Sent => says.extend_from_slice(&frame(b'd', &message)),
+            Step::Idle => return (says, false),
+            Step::TimelineEnded { .. } => return (says, true),
+        }
+    }
+}
+
+fn threads() -> Options {
+    Options { background: Background::Threads, ..small_options() }
+}
+
+/// A standby that has what `disk` has.
+fn standby_of(disk: &SimulatedDisk) -> Database {
+    let disk = disk.after_power_loss(PowerLoss::LoseAll);
+    let environment = Environment { clock: Arc::new(SystemClock), ..environment(Arc::new(disk)) };
+    DatabaseDirectory::at(environment).follow(threads()).unwrap()
+}
+
+fn follow(standby: &Database, scripts: impl Into<VecDeque<Script>>) -> Follower {
+    Follower::start(
+        Replication::new(standby.clone()),
+        "host=upstream".parse().unwrap(),
+        Box::new(Scripts(Mutex::new(scripts.into()))),
+        None,
+        || 0,
+        Box::new(|| ()),
+    )
+    .unwrap()
+}
+
+#[test]
+fn the_next_timeline_comes_over_the_connection_of_the_one_before() {
+    let disk = template(&small_options());
+    let system = system_identifier(&open(&disk, &small_options())).unwrap();
+    let (upstream, standby) = (standby_of(&disk), standby_of(&disk));
+    let from = standby.standby().unwrap().wanted().unwrap();
+    let mut sender = Sender::begin(&upstream, from, None).unwrap();
+    let promoted = upstream.standby().unwrap().promote("a test").unwrap();
+    let table = upstream.create_table("t").unwrap();
+    upstream.put(&table, "key", "value").unwrap();
+    let (old, has_ended) = messages(&mut sender);
+    assert!(has_ended);
+    let (new, _) = messages(&mut Sender::begin(&upstream, promoted.fork, Some(promoted.timeline)).unwrap());
+    let history = upstream.log().timeline_history(promoted.timeline).unwrap().encode();
+    let next = [frame(b'T', &[0, 0]), row(&["2", "0/0"])].concat();
+    let second = [identity(&system, 2), row(&["00000002.history", &history])].concat();
+    let says = [
+        until_stream(&system),
+        old,
+        frame(b'c', &[]),
+        next,
+        // The history is asked for once more, before the stream.
+        second.clone(),
+        second,
+        frame(b'W', &[0, 0, 0]),
+        new,
+    ];
+    let follower = follow(&standby, [Script::new(says.concat(), false)]);
+    let end = upstream.log().flushed();
+    standby.standby().unwrap().wait_applied(end, SOON).unwrap();
+    assert_eq!(standby.log().timeline(), promoted.timeline);
+    assert_eq!(standby.get(&standby.table("t").unwrap(), "key").unwrap().as_deref(), Some(&b"value"[..]));
+    follower.end();
 }
 
 #[test]
@@ -98,10 +177,7 @@ fn what_came_before_a_connection_ended_is_durable_though_nothing_follows() {
     let options =
         HoldOptions { kind: HoldKind::Standby, lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
     let _hold = primary.log().hold("standby", options, None).unwrap();
-    let standby_disk = primary_disk.after_power_loss(PowerLoss::LoseAll);
-    let threads = Options { background: Background::Threads, ..small_options() };
-    let of_standby = Environment { clock: Arc::new(SystemClock), ..environment(Arc::new(standby_disk)) };
-    let standby = DatabaseDirectory::at(of_standby).follow(threads).unwrap();
+    let standby = standby_of(&primary_disk);
     let from = standby.standby().unwrap().wanted().unwrap();
     let mut sender = Sender::begin(&primary, from, None).unwrap();
     let table = primary.create_table("t").unwrap();
@@ -123,16 +199,7 @@ fn what_came_before_a_connection_ended_is_durable_though_nothing_follows() {
     assert!(end > from);
     let cut_off = Script::new(says, true);
     let silent = Script::new(until_stream(&system_identifier(&primary).unwrap()), false);
-    let scripts = Scripts(Mutex::new(VecDeque::from([cut_off, silent])));
-    let follower = Follower::start(
-        Replication::new(standby.clone()),
-        "host=upstream".parse().unwrap(),
-        Box::new(scripts),
-        None,
-        || 0,
-        Box::new(|| ()),
-    )
-    .unwrap();
+    let follower = follow(&standby, [cut_off, silent]);
     standby.standby().unwrap().wait_applied(end, SOON).unwrap();
     assert_eq!(standby.log().flushed(), end);
     assert_eq!(standby.get(&standby.table("t").unwrap(), "key").unwrap().as_deref(), Some(&b"value"[..]));

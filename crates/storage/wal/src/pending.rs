@@ -165,7 +165,7 @@ fn decode_slot(slot: [u8; SLOT_BYTES], key: LogKey) -> Option<Lsn> {
 pub(crate) enum Clearing {
     /// Perhaps: it is zeroed, durably.
     Zeros,
-    /// No: it was written on another timeline.
+    /// No: it was written on another timeline, or nobody looks, since the timeline is received.
     NotNeeded,
 }
 

@@ -122,7 +122,7 @@ impl ReceivedLog {
             options.history().store(&disk).map_err(|source| LogError::History { source })?;
         }
         let end = LogEnd { lsn: start, durable: start, reason: EndReason::NoRecord };
-        ReceivedLog::open_with(disk, options, end, HandedOver::default)
+        ReceivedLog::open_with(disk, options, end, Clearing::Zeros, HandedOver::default)
     }
 
     /// As `begin`, for the timeline that another server has begun where this log ends, once `end` has said where. The holds go on, as
@@ -134,7 +134,11 @@ impl ReceivedLog {
         let start = self.flushed();
         options.history().store(&self.segments.disk).map_err(|source| LogError::History { source })?;
         let end = LogEnd { lsn: start, durable: start, reason: EndReason::NoRecord };
-        ReceivedLog::open_with(Arc::clone(&self.segments.disk), options, end, || self.hand_over())
+        // No reader looks into the pending files, before the new timeline has its mark or after it: this one has a mark, too. Zeros
+        // would cost more than all else here, and an acknowledgement may be waited for.
+        let clearing = Clearing::NotNeeded;
+        let disk = Arc::clone(&self.segments.disk);
+        ReceivedLog::open_with(disk, options, end, clearing, || self.hand_over())
     }
 
     /// Opens the log for receiving where recovery found that it ends. A log without a mark, of a server that was restored or has
@@ -143,14 +147,16 @@ impl ReceivedLog {
     /// # Errors
     /// `Header` if the segment at the end is not one of this log; `ReceivedMark`; `NoSpace`, `Io`. The log can be opened again.
     pub fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Result<ReceivedLog, LogError> {
-        ReceivedLog::open_with(disk, options, end, HandedOver::default)
+        ReceivedLog::open_with(disk, options, end, Clearing::Zeros, HandedOver::default)
     }
 
-    /// As `open`, with what a log of this process that has ended hands over. That is asked for when nothing but a new file of holds can fail.
+    /// As `open`, with what a log of this process that has ended hands over. That is asked for when nothing but a new file of holds can
+    /// fail. `unmarked`: what a log without a mark does about the pending files.
     fn open_with(
         disk: Arc<dyn Disk>,
         options: &LogOptions,
         end: LogEnd,
+        unmarked: Clearing,
         handed_over: impl FnOnce() -> HandedOver,
     ) -> Result<ReceivedLog, LogError> {
         let ReceivedFiles { segments, counters } = open_received(&disk, options, end)?;
@@ -164,7 +170,7 @@ impl ReceivedLog {
             None => {
                 // Before the mark: from then on readers pass the pending files over. What a process that wrote the timeline here has
                 // left in them is not the primary's.
-                prepare_pending(&*disk, &identity, options, Clearing::Zeros)?;
+                prepare_pending(&*disk, &identity, options, unmarked)?;
                 ReceivedMark::create(&*disk, identity.database, identity.timeline, end.lsn)?
             }
         };

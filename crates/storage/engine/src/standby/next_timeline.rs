@@ -12,6 +12,7 @@
 //! A failure leaves a standby that receives nothing of the old timeline, and may be given the history once more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_tree::Superblock;
 use seawall_types::Lsn;
@@ -23,6 +24,7 @@ use crate::log::setup::LogSetup;
 use crate::recovery::timeline::history_of;
 use crate::standby::apply::not_a_standby;
 use crate::standby::copied;
+use crate::standby::phases::Laps;
 
 impl Engine {
     /// Where the timeline that is received was left for one of `history`, if it was.
@@ -76,15 +78,22 @@ impl Engine {
             return Err(Error::Log { message });
         }
         received.end()?;
-        self.begin_receiving(history)?;
-        tracing::info!(parent = %own, timeline = %history.timeline, %fork, "this standby follows a new timeline");
+        let mut laps = Laps::begin(&**self.clock());
+        let [wait, begin, superblock] = self.begin_receiving(history, &mut laps)?;
+        tracing::info!(parent = %own, timeline = %history.timeline, %fork, ?wait, ?begin, ?superblock,
+            "this standby follows a new timeline");
         Ok(())
     }
 
-    /// The turns are those of a promotion, for the same reasons.
-    fn begin_receiving(&self, history: &TimelineHistory) -> Result<(), Error> {
+    /// The turns are those of a promotion, for the same reasons. How long was waited for them, and what the log and the superblock took.
+    fn begin_receiving(
+        &self,
+        history: &TimelineHistory,
+        laps: &mut Laps<'_>,
+    ) -> Result<[Duration; 3], Error> {
         let mut apply_turn = self.apply_turn.take();
         let _storing = self.redo.storing();
+        let wait = laps.lap();
         self.lifecycle.check_open()?;
         self.lifecycle.check_not_stopped()?;
         let received = self.log.received().ok_or_else(not_a_standby)?;
@@ -99,6 +108,7 @@ impl Engine {
         };
         let log = received.begin_next(&setup.log_options(&next, history.clone()));
         let log = log.map_err(|error| Error::log(&error))?;
+        let begin = laps.lap();
         for _copy in 0..2 {
             let stored = self.tree.store_superblock(&next);
             stored.map_err(|error| match self.tree.failure() {
@@ -106,13 +116,14 @@ impl Engine {
                 None => Error::tree(&error),
             })?;
         }
+        let superblock = laps.lap();
         self.redo.stored(next);
         self.log.receive_next(log);
         // Those who wait until the timeline is left.
         self.apply_control.applied.wake_all();
         // Its reader knows the old history.
         apply_turn.reader = None;
-        Ok(())
+        Ok([wait, begin, superblock])
     }
 }
 
