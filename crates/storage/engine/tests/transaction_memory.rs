@@ -105,7 +105,7 @@ fn begin(database: &Database, isolation: Isolation) -> Transaction {
 
 #[test]
 fn a_transaction_takes_no_more_than_its_limit_whatever_it_does() {
-    let steps: [(&str, Step); 9] = [
+    let steps: [(&str, Step); 10] = [
         ("deletes in order", |transaction, table, number| transaction.delete(table, number.to_be_bytes())),
         ("deletes", |transaction, table, number| {
             transaction.delete(table, number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes())
@@ -114,6 +114,12 @@ fn a_transaction_takes_no_more_than_its_limit_whatever_it_does() {
         ("rows", |transaction, table, number| transaction.put(table, number.to_be_bytes(), [1; 1000])),
         ("one row, with savepoints", |transaction, table, number| {
             transaction.savepoint();
+            transaction.put(table, [1; 8], number.to_be_bytes())
+        }),
+        ("one row, after a savepoint", |transaction, table, number| {
+            if number == 0 {
+                transaction.savepoint();
+            }
             transaction.put(table, [1; 8], number.to_be_bytes())
         }),
         ("locks", |transaction, table, number| {
@@ -162,6 +168,21 @@ fn takes_no_more_than_its_limit(what: &str, isolation: Isolation, step: Step) {
     let left = counting::allocated() - start;
     // The lock table keeps room for some.
     assert!(left < limit / 8, "{what}, {isolation:?}: {left} bytes stay");
+}
+
+#[test]
+fn what_a_savepoint_takes_back_leaves_no_memory_that_nobody_counts() {
+    let (database, table) = open(LIMIT);
+    let mut transaction = begin(&database, Isolation::Snapshot);
+    let savepoint = transaction.savepoint();
+    let start = counting::allocated();
+    let taken = until_refused(&mut transaction, |transaction, number| {
+        transaction.put(&table, number.to_be_bytes(), [1; 8])
+    });
+    transaction.rollback_to(&savepoint).unwrap();
+    let left = counting::allocated() - start;
+    // The lock table keeps room for some, and the transaction its list of locks.
+    assert!(left < taken / 4, "{left} of {taken} bytes stay");
 }
 
 #[test]

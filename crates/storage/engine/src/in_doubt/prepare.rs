@@ -195,7 +195,7 @@ impl Transaction {
     /// The locks of the rows that it wrote, and of `locked`: others, of writes that were undone, are left to be released.
     fn take_locks_of(&mut self, locked: &[Vec<u8>]) -> Vec<u64> {
         // Rows of its own tables are not locked.
-        if self.touched.definitions().is_empty() && self.locks.len() <= self.writes.rows().len() {
+        if self.touched.definitions().is_empty() && self.locks.len() <= self.writes.len() {
             return std::mem::take(&mut self.locks);
         }
         let written = self.writes.rows().map(|(key, _)| lock_name(key));

@@ -401,7 +401,7 @@ impl Transaction {
     /// Raises the floor of the snapshot to what earlier holders of the locks have made of rows written since.
     pub(super) fn look_at_blind_rows(&mut self) {
         let after = self.snapshot_floor;
-        let has_more_locks = self.locks.len() > self.writes.rows().len();
+        let has_more_locks = self.locks.len() > self.writes.len();
         let newest = if has_more_locks || !self.touched.definitions().is_empty() {
             // Rows are locked that were not written, and which rows those are is forgotten. Own tables have rows without locks.
             self.engine.queue.last_entered()

@@ -1,17 +1,17 @@
 //! The uncommitted writes of a transaction: private, in key order, with savepoints.
 
-use std::borrow::Borrow;
-use std::cmp::Ordering;
-use std::collections::BTreeSet;
+mod ordered_rows;
+
 use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::snapshots::scan::bounds::is_empty_range;
 use crate::transaction::memory::bytes;
+use crate::transaction::write_set::ordered_rows::{OrderedRows, Row};
 
-/// A row besides its key and value: its slot in a set whose nodes are half full, an allocation, and what the record has
-/// between keys and values.
-const ROW_BYTES: u64 = 80;
+/// A row besides its key and value: its slot in a set whose nodes are half full or in a list that doubles as it grows, an
+/// allocation, and what the record has between keys and values.
+const ROW_BYTES: u64 = 112;
 /// What a savepoint keeps of a row besides key and value: its entry in a list that doubles as it grows, and an allocation.
 const UNDO_BYTES: u64 = 74;
 
@@ -25,81 +25,11 @@ pub(crate) fn row_bytes_of(row_key: &[u8], value: Option<&[u8]>) -> u64 {
     row_bytes(row_key.len(), value.map_or(0, <[u8]>::len))
 }
 
-/// A row as the transaction left it, in one piece, so that a million of them take little more than their bytes:
-///
-/// | bytes | field  | meaning                                                |
-/// |------:|--------|--------------------------------------------------------|
-/// |     2 | head   | length of the key << 1, and whether the row is deleted |
-/// |       | key    |                                                        |
-/// |       | value  | nothing if the row is deleted                          |
-///
-/// Rows compare by their keys.
-#[derive(Clone, Debug)]
-struct Row(Box<[u8]>);
-
-const HEAD_BYTES: usize = 2;
-
-impl Row {
-    fn new(key: &[u8], value: Option<&[u8]>) -> Row {
-        let key_bytes = u16::try_from(key.len()).expect("a row key has at most some thousand bytes");
-        let head = (key_bytes << 1 | u16::from(value.is_none())).to_le_bytes();
-        Row([&head[..], key, value.unwrap_or_default()].concat().into_boxed_slice())
-    }
-
-    fn head(&self) -> u16 {
-        u16::from_le_bytes([self.0[0], self.0[1]])
-    }
-
-    fn key_end(&self) -> usize {
-        HEAD_BYTES + usize::from(self.head() >> 1)
-    }
-
-    fn key(&self) -> &[u8] {
-        &self.0[HEAD_BYTES..self.key_end()]
-    }
-
-    /// `None` is a delete.
-    fn value(&self) -> Option<&[u8]> {
-        (self.head() & 1 == 0).then(|| &self.0[self.key_end()..])
-    }
-
-    /// Bytes of key and value.
-    fn bytes(&self) -> u64 {
-        bytes(self.0.len() - HEAD_BYTES)
-    }
-}
-
-impl Borrow<[u8]> for Row {
-    fn borrow(&self) -> &[u8] {
-        self.key()
-    }
-}
-
-impl Ord for Row {
-    fn cmp(&self, other: &Row) -> Ordering {
-        self.key().cmp(other.key())
-    }
-}
-
-impl PartialOrd for Row {
-    fn partial_cmp(&self, other: &Row) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Row {
-    fn eq(&self, other: &Row) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Row {}
-
 /// What takes a write back.
 #[derive(Debug)]
 enum Undo {
-    /// The row as it was.
-    Restore(Row),
+    /// The row as it was: its content.
+    Restore(Box<[u8]>),
     /// The row with this key was not in the set.
     Remove(Box<[u8]>),
 }
@@ -108,7 +38,7 @@ impl Undo {
     /// Bytes of key and value.
     fn bytes(&self) -> u64 {
         match self {
-            Undo::Restore(row) => row.bytes(),
+            Undo::Restore(content) => Row::bytes_of(content),
             Undo::Remove(key) => bytes(key.len()),
         }
     }
@@ -118,7 +48,7 @@ impl Undo {
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     /// Shared with those who read it as it was: the first write after that makes a copy.
-    rows: Arc<BTreeSet<Row>>,
+    rows: Arc<OrderedRows>,
     /// Keys and values in `rows`, in bytes.
     bytes: u64,
     /// For each write since the first savepoint; `None` without a savepoint.
@@ -132,7 +62,8 @@ impl WriteSet {
     pub(crate) fn write(&mut self, key: &[u8], value: Option<&[u8]>) {
         let replaced = self.replace(key, value);
         if let Some(all) = &mut self.undo {
-            let undo = replaced.map_or_else(|| Undo::Remove(Box::from(key)), Undo::Restore);
+            let undo = replaced
+                .map_or_else(|| Undo::Remove(Box::from(key)), |row| Undo::Restore(row.into_content()));
             self.undo_bytes += undo.bytes();
             all.push(undo);
         }
@@ -153,12 +84,7 @@ impl WriteSet {
 
     /// Takes the rows in `from..to` out, for good: no savepoint brings them back.
     pub(crate) fn take(&mut self, from: &[u8], to: &[u8]) -> WriteSet {
-        let all = self.rows_mut();
-        let mut rows = all.split_off(from);
-        let mut after = rows.split_off(to);
-        if !after.is_empty() {
-            all.append(&mut after);
-        }
+        let rows = self.rows_mut().take_range(from, to);
         let bytes = rows.iter().map(Row::bytes).sum();
         self.bytes -= bytes;
         WriteSet { rows: Arc::new(rows), bytes, ..WriteSet::default() }
@@ -168,7 +94,7 @@ impl WriteSet {
     pub(crate) fn forget(&mut self, from: &[u8], to: &[u8]) {
         while let Some((key, _)) = self.first_in(Bound::Included(from), Bound::Excluded(to)) {
             let key = key.to_vec();
-            self.bytes -= self.rows_mut().take(&key[..]).map_or(0, |row| row.bytes());
+            self.bytes -= self.rows_mut().take(&key).map_or(0, |row| row.bytes());
         }
     }
 
@@ -184,7 +110,7 @@ impl WriteSet {
 
     /// A copy of the rows in a range that is not empty.
     pub(crate) fn copy_of(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> WriteSet {
-        let rows: BTreeSet<Row> = self.rows_in(from, to).cloned().collect();
+        let rows: OrderedRows = self.rows_in(from, to).cloned().collect();
         WriteSet { bytes: rows.iter().map(Row::bytes).sum(), rows: Arc::new(rows), ..WriteSet::default() }
     }
 
@@ -193,7 +119,7 @@ impl WriteSet {
         WriteSet { rows: Arc::clone(&self.rows), bytes: self.bytes, ..WriteSet::default() }
     }
 
-    fn rows_mut(&mut self) -> &mut BTreeSet<Row> {
+    fn rows_mut(&mut self) -> &mut OrderedRows {
         Arc::make_mut(&mut self.rows)
     }
 
@@ -202,7 +128,7 @@ impl WriteSet {
         from: &'w Bound<Vec<u8>>,
         to: &'w Bound<Vec<u8>>,
     ) -> impl Iterator<Item = &'w Row> {
-        self.rows.range::<[u8], _>((from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice)))
+        self.rows.range(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
     }
 
     /// Whether a row in the range was written.
@@ -214,17 +140,22 @@ impl WriteSet {
 
     /// First written row in `(from, to)`, or the last one.
     pub(crate) fn first_in(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<(&[u8], Option<&[u8]>)> {
-        self.rows.range::<[u8], _>((from, to)).next().map(|row| (row.key(), row.value()))
+        self.rows.range(from, to).next().map(|row| (row.key(), row.value()))
     }
 
     /// Last written row in the range.
     pub(crate) fn last_in(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<(&[u8], Option<&[u8]>)> {
-        self.rows.range::<[u8], _>((from, to)).next_back().map(|row| (row.key(), row.value()))
+        self.rows.range(from, to).next_back().map(|row| (row.key(), row.value()))
     }
 
     /// All rows, in key order.
-    pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> + Clone {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> + Clone {
         self.rows.iter().map(|row| (row.key(), row.value()))
+    }
+
+    /// How many rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -270,14 +201,19 @@ impl WriteSet {
         for undo in all.drain(length..).rev() {
             self.undo_bytes -= undo.bytes();
             let current = match undo {
-                Undo::Restore(row) => {
+                Undo::Restore(content) => {
+                    let row = Row::of_content(content);
                     self.bytes += row.bytes();
                     rows.replace(row)
                 }
-                Undo::Remove(key) => rows.take(&*key),
+                Undo::Remove(key) => rows.take(&key),
             };
             // A row that was taken out for good is not there.
             self.bytes -= current.as_ref().map_or(0, Row::bytes);
+        }
+        // What is not counted is not kept.
+        if all.capacity() > 4 * all.len() {
+            all.shrink_to(2 * all.len());
         }
     }
 }
