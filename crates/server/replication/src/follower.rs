@@ -154,26 +154,15 @@ impl Shared {
                 // Or the clock was set back.
                 heard_micros = (self.now_micros)();
             }
-            let ended = match ended {
-                Err(error) => match self.fetch(until, error, heard_micros) {
-                    // There may be more of it at the upstream by now.
-                    Ok(()) => continue,
-                    Err(error) => Err(error),
-                },
-                Ok(()) => Ok(()),
-            };
-            let has_failed = ended.is_err();
-            if let Err(error) = ended {
-                tracing::warn!(%error, upstream = %self.settings, "the stream from the upstream ends");
-                self.note(|status| {
-                    (status.state, status.last_error) = ("waiting", Some(error.to_string()));
-                    status.failures += 1;
-                });
-            }
+            // If the archive gives something, there may be more of it at the upstream by now.
+            let Err(error) = ended.or_else(|error| self.fetch(until, error, heard_micros)) else { continue };
+            tracing::warn!(%error, upstream = %self.settings, "the stream from the upstream ends");
+            self.note(|status| {
+                (status.state, status.last_error) = ("waiting", Some(error.to_string()));
+                status.failures += 1;
+            });
             back_off = if has_received { BACK_OFF.0 } else { (back_off * 2).min(BACK_OFF.1) };
-            if has_failed {
-                self.rest(back_off);
-            }
+            self.rest(back_off);
         }
         self.replication.note_receiver(|status| *status = None);
         if self.database().standby().is_none() {
@@ -223,7 +212,7 @@ impl Shared {
         }
     }
 
-    /// One connection, from its beginning to its end: of one timeline after the other.
+    /// One connection, from its beginning to its end: of one timeline after the other. Without an error only where this standby ends.
     fn receive(&self, attempt: &mut Attempt) -> Result<(), FollowError> {
         let own = self.database().log().timeline();
         self.replication.note_receiver(|status| {
@@ -235,16 +224,30 @@ impl Shared {
         let host = &self.settings.hosts[host];
         self.note(|status| status.address = (host.name.clone(), host.port));
         self.say_where(&mut client)?;
+        let mut turns_in_vain = 0;
         while !self.is_over() {
+            let before = self.place()?;
             self.receive_timeline(&mut client, attempt)?;
+            // A stream that brought nothing may have ended because the timeline did: the next turn goes on to another one.
+            turns_in_vain = if self.place()? == before { turns_in_vain + 1 } else { 0 };
+            if turns_in_vain > 1 && !self.is_over() {
+                return Err(FollowError::EndsStreams);
+            }
         }
         Ok(())
+    }
+
+    /// How far this standby has come: its timeline, and what it wants next.
+    fn place(&self) -> Result<(TimelineId, Lsn), FollowError> {
+        let wanted = self.database().standby().map_or(Ok(Lsn::MAX), |standby| standby.wanted())?;
+        Ok((self.database().log().timeline(), wanted))
     }
 
     /// Receives the timeline that this standby is on, up to its end; or goes on to the next one, if it has all of that.
     fn receive_timeline(&self, client: &mut Client, attempt: &mut Attempt) -> Result<(), FollowError> {
         let own = self.database().log().timeline();
-        self.note(|status| status.timeline = own);
+        attempt.until = Until::Unknown;
+        self.note(|status| (status.state, status.timeline) = ("connecting", own));
         let upstream = identify(client)?;
         let expected = system_identifier(self.database())?;
         if upstream.system != expected {

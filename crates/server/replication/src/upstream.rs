@@ -59,6 +59,9 @@ pub enum FollowError {
         /// The answer.
         answer: String,
     },
+    /// It ends a stream that has brought nothing, and again.
+    #[error("the upstream ends its streams, and gives neither log nor another timeline")]
+    EndsStreams,
     /// No log comes from the archive either.
     #[error("{upstream}; and no log comes from the archive: {problem}")]
     Archive {

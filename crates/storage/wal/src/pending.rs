@@ -49,6 +49,8 @@
 //! * Another database or timeline: the log key is part of masks and seal. So a log that begins a timeline, whose mark was
 //!   never used before, takes the files as they are; if the power takes the timeline back, its parent finds in them what it
 //!   has in its segments already, or nothing.
+//! * Records of a timeline that is received, and that this database has written itself in an earlier life: nobody looks for them.
+//!   Its mark is durable before the superblock names it (`received`).
 //!
 //! What is rescued is written to the segments and synced, one file after the other, before anybody sees it, so that
 //! the end of the log does not move back again; a crash in the middle leaves a shorter log and the same files.

@@ -163,11 +163,12 @@ impl ReceivedLog {
         let identity = segments.identity;
         let mark = ReceivedMark::open(&*disk, identity.database, identity.timeline);
         let mark = match mark.map_err(|source| LogError::ReceivedMark { source })? {
-            Some(mark) => {
+            // One beyond the end is of a life in which more of the timeline was here: what comes now would be damage before it.
+            Some(mark) if mark.synced() <= end.lsn => {
                 prepare_pending(&*disk, &identity, options, Clearing::NotNeeded)?;
                 mark
             }
-            None => {
+            Some(_) | None => {
                 // Before the mark: from then on readers pass the pending files over. What a process that wrote the timeline here has
                 // left in them is not the primary's.
                 prepare_pending(&*disk, &identity, options, unmarked)?;

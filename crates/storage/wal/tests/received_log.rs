@@ -344,6 +344,104 @@ fn a_standby_follows_a_primary_onto_its_new_timeline() {
     }
 }
 
+fn remove_timeline_2(disk: &SimulatedDisk, which: impl Fn(&str) -> bool) {
+    for entry in disk.list("log").unwrap() {
+        if entry.name.starts_with("00000002") && which(&entry.name) {
+            disk.remove(&format!("log/{}", entry.name)).unwrap();
+        }
+    }
+    disk.sync_directory("log").unwrap();
+}
+
+/// A server was promoted, has written a timeline, was killed and cut back to the parent: what it left in the pending files verifies on the
+/// timeline, which it now receives from a server that has less of it, or more.
+#[test]
+fn a_timeline_that_was_written_here_in_an_earlier_life_is_received_as_any_other() {
+    for seed in seeds(40) {
+        let mut random = SeededRandom::new(seed);
+        let (_, log, values) = primary(seed);
+        let standby = SimulatedDisk::new(seed);
+        let received = ReceivedLog::begin(arc(&standby), &options()).unwrap();
+        receive(&received, &mut log.stream(received.wanted()).unwrap(), &mut random).unwrap();
+        let end = received.end().unwrap();
+        let timeline = TimelineId::new(2).unwrap();
+        let mark = TimelineMark::from_bytes([5; 16]);
+        let history = TimelineHistory::first().fork(timeline, end.lsn, mark, "promoted");
+        let of_next = LogOptions { timeline, ancestors: history.forks.clone(), ..options() };
+        let written = received.begin_timeline(&of_next, end, 0).unwrap();
+        drop(received);
+        let own: Vec<Vec<u8>> = (0..20_u8).map(|byte| vec![byte; 3_000]).collect();
+        own[..10].iter().for_each(|value| assert!(commit(&written, value).is_ok()));
+        // What another server has of it.
+        let other = SimulatedDisk::new(seed + 1);
+        let source = ReceivedLog::begin(arc(&other), &of_next).unwrap();
+        receive(&source, &mut written.stream(source.wanted()).unwrap(), &mut random).unwrap();
+        // And what is in the pending files alone.
+        own[10..].iter().for_each(|value| assert!(append(&written, value).is_ok()));
+        assert_eq!(written.mirror_until(written.appended()), written.appended(), "seed {seed}");
+        let standby = standby.copy();
+        remove_timeline_2(&standby, |_| true);
+        drop(written);
+
+        let (received, _, _) = reopen(&standby, &options(), &TimelineHistory::first(), first()).unwrap();
+        received.end().unwrap();
+        let next = received.begin_next(&of_next).unwrap();
+        let source = Arc::new(source);
+        let mut synced = next.flushed();
+        if random.chance(3, 4) {
+            standby.crash_at(random.below(30));
+            let outcome = receive(&next, &mut source.stream(next.wanted()).unwrap(), &mut random);
+            assert!(outcome.is_ok() || standby.crashed(), "seed {seed}: {outcome:?}");
+            synced = next.flushed();
+        }
+        drop((next, received));
+        // By the kill of the process, or of the machine.
+        let standby = match random.chance(1, 2) {
+            true => standby.copy(),
+            false => standby.after_power_loss(PowerLoss::Random(random.next_u64())),
+        };
+        let (next, found, end) = reopen(&standby, &of_next, &history, first())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(end.lsn >= synced && end.lsn <= source.flushed(), "seed {seed}: {end:?}, {synced}");
+        let found: Vec<Vec<u8>> = found.into_iter().map(|found| found.value).collect();
+        assert_eq!(found, [values, own].concat()[..found.len()], "seed {seed}");
+        // What it lacks comes.
+        receive(&next, &mut source.stream(next.wanted()).unwrap(), &mut random).unwrap();
+        assert_eq!(next.flushed(), source.flushed(), "seed {seed}");
+    }
+}
+
+/// A server was cut back to where a timeline begins, and receives less of it than it had before.
+#[test]
+fn a_mark_beyond_the_end_is_of_an_earlier_life() {
+    let (primary_disk, log, _) = primary(1);
+    let standby = SimulatedDisk::new(1);
+    let received = ReceivedLog::begin(arc(&standby), &options()).unwrap();
+    receive(&received, &mut log.stream(received.wanted()).unwrap(), &mut SeededRandom::new(1)).unwrap();
+    let fork = log.flushed();
+    drop(log);
+    let end = LogEnd { lsn: fork, durable: fork, reason: EndReason::NoRecord };
+    let timeline = TimelineId::new(2).unwrap();
+    let history =
+        TimelineHistory::first().fork(timeline, fork, TimelineMark::from_bytes([5; 16]), "promoted");
+    let of_next = LogOptions { timeline, ancestors: history.forks.clone(), ..options() };
+    let log = begin_timeline(&arc(&primary_disk), of_next.clone(), end, 0).unwrap();
+    assert!(commit(&log, &[1; 5_000]).is_ok());
+    received.end().unwrap();
+    let next = received.begin_next(&of_next).unwrap();
+    receive(&next, &mut log.stream(next.wanted()).unwrap(), &mut SeededRandom::new(2)).unwrap();
+    assert!(next.settle().unwrap() > fork);
+    drop((next, received));
+    // Segments: the mark stays.
+    remove_timeline_2(&standby, |name| name.len() == 24);
+    let (received, _, _) = reopen(&standby, &options(), &TimelineHistory::first(), first()).unwrap();
+    received.end().unwrap();
+    drop(received.begin_next(&of_next).unwrap());
+    let standby = standby.after_power_loss(PowerLoss::LoseAll);
+    let (next, _, end) = reopen(&standby, &of_next, &history, first()).unwrap();
+    assert_eq!((end.lsn, next.flushed()), (fork, fork));
+}
+
 /// Holds that end with the process are in its memory only.
 #[test]
 fn a_new_timeline_that_could_not_be_begun_costs_no_hold() {
