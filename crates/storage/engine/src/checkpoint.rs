@@ -110,12 +110,12 @@ impl Engine {
         result
     }
 
-    /// Where no thread does it, the caller merges the windows that are due after its checkpoint. That checkpoint is complete, whatever comes
-    /// of the windows: the next one tries those again that fail.
+    /// Where no thread does it, the caller merges the windows and runs that are due after its checkpoint. That checkpoint is complete,
+    /// whatever comes of these merges: the next one tries those again that fail.
     fn merge_slices_due(&self, state: &mut CheckpointState) {
         loop {
             match self.merge_slice(state, Aim::Share) {
-                Ok(Slice::Window) => {}
+                Ok(Slice::Window | Slice::Tier) => {}
                 Ok(Slice::Nothing) => return,
                 Err(error) => {
                     tracing::error!(%error, "merging runs failed; the next checkpoint tries it again");
@@ -352,6 +352,14 @@ impl Engine {
             state.drawn_run = RunNumber::new(next_run);
         }
         Ok(())
+    }
+
+    /// Draws the number of a run that is made of others, and puts on record that it is used.
+    pub(crate) fn draw_run_number(&self) -> Result<RunNumber, Error> {
+        let next_run = self.redo.superblock().next_run;
+        let number = RunNumber::new(next_run).expect("a checkpoint takes longer than there are numbers for");
+        self.store_begin(Lsn::ZERO, next_run + 1)?;
+        Ok(number)
     }
 
     /// Puts on record that the log is durable up to `end`, before any page has what is in it. Without that, a bit that turned over in

@@ -279,8 +279,7 @@ pub struct RunOptions {
     /// Bytes that runs may have, in percent of the main part, before they are merged into it: 5 to 100, or 0. Low: less space, faster
     /// scans. High: fewer bytes written. 0, the default: checkpoints write no new runs, and merge those that are there.
     pub run_percent: u32,
-    /// So many runs of a size are to become one: 2 to 16. Low: fewer runs to read. Default 8. Without effect as yet: all runs are merged
-    /// into the main part when there are too many.
+    /// So many runs of a size become one: 2 to 16. Low: fewer runs to read. High: fewer bytes written. Default 8.
     pub fan_in: u32,
     /// The most runs: 2 to 64. A checkpoint merges all of them before it writes one more. While a snapshot is older than a run, that
     /// one stays, and there may be more. Default 24.

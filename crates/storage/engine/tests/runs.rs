@@ -36,8 +36,9 @@ fn options() -> Options {
         options.format.page_bytes = 4096;
         options.memory.cache_bytes = 256 << 10;
         options.checkpoint.threads = 1;
-        // No window is due by the share of runs.
+        // No window is due by the share of runs, and so many runs of a size seldom come together.
         options.checkpoint.runs.run_percent = 100;
+        options.checkpoint.runs.fan_in = 16;
     })
 }
 
@@ -188,7 +189,7 @@ fn filters_take_a_quarter_of_the_cache_at_most_and_runs_are_read_without_them_be
         options.checkpoint.runs.filter_bits = 64;
     });
     let mut model = Model::loaded(11, options.clone());
-    for round in 2..22 {
+    for round in 2..17 {
         model.change_sparsely(round);
         assert!(model.checkpoint().run_rows > 0);
         assert!(model.runs().filter_bytes <= 16 << 10, "{:?}", model.runs());
@@ -273,6 +274,48 @@ fn r3_a_snapshot_sees_the_same_before_and_after_each_merge() {
     model.change_sparsely(21);
     model.checkpoint();
     model.check("after a power loss");
+}
+
+#[test]
+fn runs_of_a_size_become_one_and_no_reader_sees_a_difference() {
+    let options = options().with(|options| {
+        options.checkpoint.runs.fan_in = 4;
+        // So that it takes several slices.
+        options.checkpoint.chunk_bytes = 16 << 10;
+    });
+    let mut model = Model::loaded(12, options.clone());
+    let (mut most, mut kept) = (0, Vec::new());
+    for round in 2..30 {
+        model.change_sparsely(round);
+        let written = model.checkpoint();
+        assert!(written.run_rows > 0, "{written:?}");
+        most = most.max(model.runs().count);
+        let what = format!("round {round}");
+        model.check(&what);
+        for (snapshot, rows) in &kept {
+            expect_rows(snapshot, &model.table, rows, &what);
+        }
+        if round % 5 == 0 {
+            kept.push((model.database.snapshot(), model.rows.clone()));
+        }
+        if kept.len() == 3 {
+            kept.remove(0);
+        }
+        if round == 13 {
+            model = {
+                kept.clear();
+                model.lose_power(options.clone())
+            };
+            model.check("opened again");
+        }
+    }
+    assert!((4..20).contains(&most), "{most} runs");
+    let fewer = model.runs().count;
+    kept.clear();
+    let model = model.lose_power(without_runs());
+    model.checkpoint();
+    assert_eq!(model.runs().count, 0, "{fewer} before");
+    model.check("settled");
 }
 
 /// Makes checkpoints on copies of a database, each with the power gone in another call, and hands `check` what is opened afterwards.
@@ -427,6 +470,22 @@ fn a_full_disk_loses_nothing_in_any_step() {
         }
         assert!(failed > 0, "seed {seed}: {failed} failed");
     }
+}
+
+/// The power goes in any call of a merge of runs.
+#[test]
+fn a_merge_of_runs_may_be_cut_short_anywhere() {
+    let (base, rows) = crashed(13, 3);
+    let options = options().with(|options| {
+        options.checkpoint.runs.fan_in = 2;
+        options.checkpoint.chunk_bytes = 16 << 10;
+    });
+    let mut counts = [0; 6];
+    crash_everywhere(&base, &rows, &options, |model, _| {
+        counts[usize::try_from(model.runs().count).unwrap()] += 1;
+    });
+    // Before; with the new run; with the target beside its sources; after.
+    assert!(counts[3] > 5 && counts[4] > 0 && counts[5] > 0 && counts[1] > 0, "{counts:?}");
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl Engine {
         }
     }
 
-    /// Merges a window of runs, if one is due and nobody wants to change the tree meanwhile; whether it did.
+    /// Merges a window of runs, or a part of them into one another, if that is due and nobody wants to change the tree meanwhile; whether it did.
     fn merge_runs_meanwhile(&self) -> bool {
         let may_write = self.lifecycle.check_open().and_then(|()| self.lifecycle.check_not_stopped());
         if self.view().runs.is_empty() || self.checkpoint_turn.is_wanted() || may_write.is_err() {
@@ -156,7 +156,7 @@ impl Engine {
         let aim = if self.is_idle(state) { Aim::NoRuns } else { Aim::Share };
         let merge = || Priority::GivesWay.run(|| self.merge_slice(state, aim));
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge)) {
-            Ok(Ok(slice)) => slice == Slice::Window,
+            Ok(Ok(slice)) => slice != Slice::Nothing,
             Ok(Err(error)) => {
                 tracing::error!(%error, "merging runs failed; it will be tried again");
                 false

@@ -23,6 +23,8 @@ use crate::runs::window_table::WindowTable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slice {
     Window,
+    /// A part of the keys of runs that become one.
+    Tier,
     /// Nothing is due.
     Nothing,
 }
@@ -35,7 +37,7 @@ pub(crate) enum Aim {
 }
 
 impl Engine {
-    /// Merges the window that is due most, if one is. For who has the turn to change the tree.
+    /// Merges a slice of runs that are to become one, or else the window that is due most, if there are such. For who has the turn to change the tree.
     ///
     /// # Errors
     /// As `merge_window`.
@@ -43,8 +45,11 @@ impl Engine {
         let failed = |error| Error::tree(&error);
         let runs = self.runs_to_merge();
         if runs.is_empty() {
-            state.windows = None;
+            (state.windows, state.tier) = (None, None);
             return Ok(Slice::Nothing);
+        }
+        if aim == Aim::Share && self.merge_tier_slice(state)? == Slice::Tier {
+            return Ok(Slice::Tier);
         }
         let mut table = self.windows_with(state.windows.take(), &runs).map_err(failed)?;
         let (tree_leaves, run_leaves) = table.leaves();

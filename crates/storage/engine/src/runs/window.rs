@@ -27,14 +27,21 @@ use crate::runs::route::first_row;
 use crate::runs::run::{Run, RunNumber};
 use crate::sabotage::{Defect, sabotaged};
 
+impl RunNumber {
+    /// As the tree knows the run.
+    pub(crate) fn stored(self) -> StoredRun {
+        StoredRun {
+            rows: self.rows_table().get(),
+            filter: self.filter_table().get(),
+            listed: self.list_key(),
+        }
+    }
+}
+
 impl Run {
     /// As the tree knows it.
     pub(crate) fn stored(&self) -> StoredRun {
-        StoredRun {
-            rows: self.number.rows_table().get(),
-            filter: self.number.filter_table().get(),
-            listed: self.number.list_key(),
-        }
+        self.number.stored()
     }
 }
 
@@ -110,7 +117,7 @@ impl Engine {
     }
 
     /// Takes from readers runs that are not in the tree any more, and segments of filters.
-    fn forget(&self, emptied: &[RunNumber], segments: &[(RunNumber, Range<Vec<u8>>)]) {
+    pub(crate) fn forget(&self, emptied: &[RunNumber], segments: &[(RunNumber, Range<Vec<u8>>)]) {
         if emptied.is_empty() && segments.is_empty() {
             return;
         }
