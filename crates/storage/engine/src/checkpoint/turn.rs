@@ -8,7 +8,6 @@ use seawall_types::{Lsn, TableId};
 
 use crate::catalog::ListedStorage;
 use crate::runs::run::RunNumber;
-use crate::runs::tier_merge::TierMerge;
 use crate::runs::window_table::WindowTable;
 
 /// What checkpoints remember from one to the next.
@@ -30,8 +29,6 @@ pub(crate) struct CheckpointState {
     pub(crate) drawn_run: Option<RunNumber>,
     /// Which windows have how much of runs; `None` until it is asked for.
     pub(crate) windows: Option<WindowTable>,
-    /// A merge of runs that is under way.
-    pub(crate) tier: Option<TierMerge>,
 }
 
 /// See the module.
@@ -52,7 +49,6 @@ impl CheckpointTurn {
             unlisted_runs_are_gone: false,
             drawn_run: None,
             windows: None,
-            tier: None,
         };
         CheckpointTurn { state: Mutex::new(state), waiters: AtomicU64::new(0) }
     }

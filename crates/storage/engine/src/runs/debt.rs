@@ -37,7 +37,8 @@ pub(crate) enum Aim {
 }
 
 impl Engine {
-    /// Merges a slice of runs that are to become one, or else the window that is due most, if there are such. For who has the turn to change the tree.
+    /// Merges a slice of runs that are to become one, or else the window that is due most, if there are such. For who has the turn to change
+    /// the tree.
     ///
     /// # Errors
     /// As `merge_window`.
@@ -45,28 +46,30 @@ impl Engine {
         let failed = |error| Error::tree(&error);
         let runs = self.runs_to_merge();
         if runs.is_empty() {
-            (state.windows, state.tier) = (None, None);
+            state.windows = None;
             return Ok(Slice::Nothing);
         }
-        if aim == Aim::Share && self.merge_tier_slice(state)? == Slice::Tier {
-            return Ok(Slice::Tier);
-        }
-        let mut table = self.windows_with(state.windows.take(), &runs).map_err(failed)?;
-        let (tree_leaves, run_leaves) = table.leaves();
         let percent = match aim {
             Aim::Share => u64::from(self.options.checkpoint.runs.run_percent),
             Aim::NoRuns => 0,
         };
+        let mut totals = Totals::default();
+        // Where all runs are to go, it would be work for nothing.
+        if percent > 0 && self.merge_tier_slice(state, &mut totals)? == Slice::Tier {
+            return Ok(Slice::Tier);
+        }
+        let mut table = self.windows_with(state.windows.take(), &runs).map_err(failed)?;
+        let (tree_leaves, run_leaves) = table.leaves();
         let due = if run_leaves * 100 > percent * tree_leaves { table.fullest() } else { None };
         let Some(index) = due else {
             state.windows = Some(table);
             if aim == Aim::NoRuns {
                 // Rows in leaves that begin before all others of their run, which were not counted.
-                self.settle_runs(&mut Totals::default())?;
+                self.settle_runs(&mut totals)?;
             }
             return Ok(Slice::Nothing);
         };
-        self.merge_window(table.range_of(index), &mut Totals::default())?;
+        self.merge_window(table.range_of(index), &mut totals)?;
         table.merged(&self.tree, &self.runs_to_merge(), index).map_err(failed)?;
         state.windows = Some(table);
         Ok(Slice::Window)
