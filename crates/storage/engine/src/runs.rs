@@ -28,6 +28,7 @@ pub(crate) mod filter;
 pub(crate) mod filter_memory;
 pub(crate) mod filters_read;
 pub(crate) mod list;
+pub(crate) mod merge_counters;
 pub(crate) mod route;
 pub(crate) mod run;
 pub(crate) mod settle;

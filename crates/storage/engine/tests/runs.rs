@@ -318,6 +318,24 @@ fn runs_of_a_size_become_one_and_no_reader_sees_a_difference() {
     model.check("settled");
 }
 
+/// At as many runs as there should be, neighbours become one, and none goes into the main part: that would take long.
+#[test]
+fn runs_stay_below_their_number_though_none_are_of_a_size() {
+    let options = options().with(|options| options.checkpoint.runs.run_count = 4);
+    let mut model = Model::loaded(14, options.clone());
+    for round in 2..20 {
+        model.change_sparsely(round);
+        assert!(model.checkpoint().run_rows > 0);
+        assert!(model.runs().count < 4, "{:?}", model.runs());
+    }
+    let runs = model.runs();
+    assert!(runs.tier_slices > 3 && runs.tier_bytes > 0 && runs.windows == 0, "{runs:?}");
+    model.check("few runs");
+    let model = model.lose_power(options);
+    assert!((1..4).contains(&model.runs().count));
+    model.check("after a power loss");
+}
+
 /// Makes checkpoints on copies of a database, each with the power gone in another call, and hands `check` what is opened afterwards.
 fn crash_everywhere(
     base: &SimulatedDisk,

@@ -5,7 +5,8 @@
 //!   youngest first   | 1 | 1 | 2 | 3 | 5 | 9 | 14 | 30 |   200   |      what is left of each
 //!                    '------------ become one ---------'                none has more than all younger ones together
 //! ```
-//! Remnants of old runs, of which windows have taken most, become one with the young ones.
+//! Remnants of old runs, of which windows have taken most, become one with the young ones. At `checkpoint.runs.run_count` runs, neighbours
+//! become one whatever their sizes: those of which that has the least to read.
 //!
 //! A merge goes slice by slice (`tier_slice`). How far one has come is seen in the list and in the tree, and nowhere else: the interval of the
 //! target holds those of its sources, and the sources have rows only where no slice has been. So a merge that was cut short by the end of
@@ -40,14 +41,16 @@ impl Engine {
             return self.resumed(target, sources);
         }
         let fan_in = usize::try_from(self.options.checkpoint.runs.fan_in).unwrap_or(usize::MAX);
-        if runs.len() < fan_in {
+        let run_count = usize::try_from(self.options.checkpoint.runs.run_count).unwrap_or(usize::MAX);
+        if runs.len() < fan_in.min(run_count) {
             return Ok(None);
         }
         let mut sizes = Vec::with_capacity(runs.len());
         for run in runs {
             sizes.push(self.leaves_left(run)?);
         }
-        let sources = of_a_size(&sizes, fan_in).map(|chosen| runs[chosen].to_vec());
+        let too_many = || (runs.len() >= run_count).then(|| cheapest(&sizes, fan_in));
+        let sources = of_a_size(&sizes, fan_in).or_else(too_many).map(|chosen| runs[chosen].to_vec());
         Ok(sources.map(|mut sources| {
             if sabotaged(Defect::TierSkipsRun) && sources.len() > 2 {
                 sources.remove(1);
@@ -102,6 +105,26 @@ fn of_a_size(sizes: &[f64], fan_in: usize) -> Option<std::ops::Range<usize>> {
     })
 }
 
+/// Of all neighbours, two to `count_max`, those of which merging has the least to read for each run that it ends.
+///
+/// # Panics
+/// If there are fewer than two runs.
+fn cheapest(sizes: &[f64], count_max: usize) -> std::ops::Range<usize> {
+    let mut best: Option<(f64, std::ops::Range<usize>)> = None;
+    for first in 0..sizes.len() {
+        let mut sum = sizes[first];
+        let mut ended = 0.0;
+        for (end, size) in (first + 2..).zip(&sizes[first + 1..]).take(count_max.max(2) - 1) {
+            sum += size;
+            ended += 1.0;
+            if best.as_ref().is_none_or(|(cost, _)| sum / ended < *cost) {
+                best = Some((sum / ended, first..end));
+            }
+        }
+    }
+    best.expect("there are two runs").1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +140,15 @@ mod tests {
         assert_eq!(of_a_size(&[10.0, 10.0, 0.5, 12.0, 400.0], 4), Some(0..4));
         assert_eq!(of_a_size(&[1.0, 2.0, 4.0, 8.0], 2), None);
         assert_eq!(of_a_size(&[], 2), None);
+    }
+
+    #[test]
+    fn the_cheapest_neighbours_are_found() {
+        assert_eq!(cheapest(&[4.0, 2.0], 8), 0..2);
+        assert_eq!(cheapest(&[1.0, 2.0, 4.0, 8.0, 16.0], 8), 0..2);
+        assert_eq!(cheapest(&[1.0; 5], 3), 0..3);
+        assert_eq!(cheapest(&[1.0; 5], 16), 0..5);
+        assert_eq!(cheapest(&[9.0, 50.0, 1.0, 2.0, 70.0], 8), 2..4);
+        assert_eq!(cheapest(&[9.0, 50.0, 1.0, 2.0, 70.0], 1), 2..4);
     }
 }

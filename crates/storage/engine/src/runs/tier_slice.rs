@@ -123,6 +123,7 @@ impl Engine {
         totals: &mut Totals,
     ) -> Result<(), Error> {
         let Loaded { slice, segments, filter } = loaded;
+        let leaves = slice.leaves + filter.leaf_count();
         // Of runs that have no row left nothing is made.
         let has_target = slice.rows > 0 || tier.target.is_some();
         let target = has_target.then(|| Arc::new(self.target_with(tier, number, &slice, segments)));
@@ -132,6 +133,8 @@ impl Engine {
         let planned =
             self.tree.swap_slice(slice, (&stored, &stored_target), listed, Some(filter), self.flushed());
         let MergedSlice { chunk, emptied, segments, .. } = planned.map_err(|error| Error::tree(&error))?;
+        let written_before = totals.written_bytes();
+        totals.add_leaves(leaves, leaves * self.tree.format().page_bytes() as u64);
         let version = self.tree.version();
         let shows_late = sabotaged(Defect::TierViewLate);
         if !shows_late {
@@ -154,6 +157,7 @@ impl Engine {
             }
             return Err(error);
         }
+        self.counters.run_merges.count_slice(totals.written_bytes() - written_before);
         if shows_late {
             self.show_target(number, target);
         }

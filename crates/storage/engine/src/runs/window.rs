@@ -95,10 +95,13 @@ impl Engine {
         // The log is flushed past all that is in runs, and a backup that began since the last checkpoint takes what has changed since
         // then by the stamps of pages.
         let merged = self.tree.swap_windows(windows, &stored, self.flushed());
-        let MergedWindow { chunk, emptied, segments, .. } = merged.map_err(|error| Error::tree(&error))?;
+        let MergedWindow { chunk, emptied, segments, leaves, .. } =
+            merged.map_err(|error| Error::tree(&error))?;
         if chunk.is_empty() {
             return Ok(());
         }
+        let written_before = totals.written_bytes();
+        totals.add_leaves(leaves, leaves * self.tree.format().page_bytes() as u64);
         let emptied: Vec<RunNumber> = emptied.iter().map(|index| runs[*index].number).collect();
         if emptied.is_empty() {
             self.apply_chunk(chunk, None, totals)?;
@@ -109,6 +112,9 @@ impl Engine {
             let superblock = Superblock { run_count: current.run_count - count, ..current };
             self.apply_chunk(chunk, Some(&superblock), totals)?;
             self.redo.stored(superblock);
+        }
+        if leaves > 0 {
+            self.counters.run_merges.count_window(totals.written_bytes() - written_before);
         }
         // Not before: who misses a row that is gone from a run asks the main part then, at a version of the tree that has passed.
         let segments = segments.into_iter().map(|(index, range)| (runs[index].number, range));

@@ -1,16 +1,19 @@
 //! Runs become one, slice by slice, among all else that happens to them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use seawall_simulation::{ObservedDisk, PowerLoss, SeededRandom, SimulatedDisk, Verdict, seeds};
 use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicU64, Ordering};
+use seawall_sync::thread::{self, JoinHandle};
+use seawall_testing::wait_until;
 
 use super::{Model, Seen, check_is_clean, key_of, leave, loaded};
 use crate::catalog::Table;
 use crate::checkpoint::statistics::Totals;
 use crate::database::Database;
 use crate::error::Error;
-use crate::options::Options;
+use crate::options::{Background, Options, PublishStatistics};
 use crate::row_key;
 use crate::runs::debt::{Aim, Slice};
 use crate::runs::run::{Run, RunNumber};
@@ -45,6 +48,12 @@ fn runs(database: &Database) -> Vec<Arc<Run>> {
 
 fn numbers(database: &Database) -> Vec<RunNumber> {
     runs(database).iter().map(|run| run.number).collect()
+}
+
+/// Whether some slices of a merge were applied, and others not yet.
+fn is_under_way(database: &Database) -> bool {
+    let all = runs(database);
+    all.iter().any(|target| all.iter().any(|source| target.is_made_of(source)))
 }
 
 /// The power goes, and the database is opened again.
@@ -105,17 +114,14 @@ fn slices_among_windows_checkpoints_snapshots_and_opens_change_no_row() {
                     model.rows[place].clear();
                     // Which leaves no row of the catalog to a run: each of these is merged.
                     older.clear();
-                    (0..3).for_each(|_| drop(database.checkpoint().unwrap()));
+                    (0..3).for_each(|_| assert!(database.checkpoint().is_ok()));
                     tables = ["t", "u"].map(|name| database.table(name).unwrap());
                 }
                 14 | 15 => {
                     older.clear();
                     fan_in = [2, 3, 4][model.below(3)];
-                    let all = runs(&database);
-                    let is_under_way =
-                        all.iter().any(|target| all.iter().any(|source| target.is_made_of(source)));
+                    resumed += u32::from(is_under_way(&database));
                     (disk, database, tables) = lose_power(disk, database, fan_in);
-                    resumed += u32::from(is_under_way);
                 }
                 _ => {}
             }
@@ -134,7 +140,8 @@ fn slices_among_windows_checkpoints_snapshots_and_opens_change_no_row() {
         drop(older);
         let engine = database.engine();
         let mut state = engine.checkpoint_turn.take();
-        while engine.merge_slice(&mut state, Aim::NoRuns).unwrap() != Slice::Nothing {}
+        while engine.merge_slice(&mut state, Aim::NoRuns, &mut Totals::default()).unwrap() != Slice::Nothing {
+        }
         drop(state);
         assert_eq!(runs(&database).len(), 0, "seed {seed}");
         Seen::now(&database, &model).check_all(&tables, &format!("seed {seed}, without runs"));
@@ -287,6 +294,96 @@ fn a_reader_in_any_disk_call_of_a_slice_sees_all_rows() {
     assert_eq!(runs(&database).len(), 1);
     drop(tables);
     leave(&disk, database);
+}
+
+/// What waits for the turn in the middle of a slice.
+struct Waiter {
+    database: OnceLock<Database>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Slices that were applied when it began to wait.
+    slices_before: AtomicU64,
+    /// The same at its first disk call; no thread merges meanwhile.
+    slices_at_first_call: AtomicU64,
+}
+
+const NONE_YET: u64 = u64::MAX;
+
+impl Waiter {
+    fn slices(&self) -> u64 {
+        self.database.get().map_or(0, |database| database.engine().counters.run_merges.counts().tier_slices)
+    }
+
+    /// In each disk call. In the first one of a slice a checkpoint begins, and waits for the turn before the call is made.
+    fn see(self: &Arc<Self>) {
+        let Some(database) = self.database.get() else { return };
+        let name = thread::current().name().map(str::to_owned);
+        if name.as_deref() == Some(WAITER) {
+            let counted = (Ordering::SeqCst, Ordering::SeqCst);
+            let _is_first =
+                self.slices_at_first_call.compare_exchange(NONE_YET, self.slices(), counted.0, counted.1);
+            return;
+        }
+        // The call of a slice: its target has a number by now, or gets one in it.
+        let is_merging = name.as_deref() == Some("seawall-checkpoint");
+        if !is_merging || self.slices_before.load(Ordering::SeqCst) != NONE_YET {
+            return;
+        }
+        self.slices_before.store(self.slices(), Ordering::SeqCst);
+        let waiter = Arc::clone(self);
+        let checkpoint = move || assert!(waiter.database.get().unwrap().checkpoint().is_ok());
+        let thread = thread::Builder::new().name(WAITER.to_owned()).spawn(checkpoint).unwrap();
+        *self.thread.lock() = Some(thread);
+        while !database.engine().checkpoint_turn.is_wanted() {
+            thread::yield_now();
+        }
+    }
+}
+
+const WAITER: &str = "waits";
+
+/// A merge of many slices lets a checkpoint in after the one that is under way.
+#[test]
+fn a_checkpoint_waits_for_one_slice_at_most() {
+    let disk = SimulatedDisk::new(9);
+    let (database, mut model, tables) = begun(&disk);
+    model.change_some(&database, &tables, 20);
+    drop(tables);
+    disk.crash();
+    drop(database);
+    let disk = disk.after_power_loss(PowerLoss::LoseAll);
+    let waiter = Arc::new(Waiter {
+        database: OnceLock::new(),
+        thread: Mutex::default(),
+        slices_before: AtomicU64::new(NONE_YET),
+        slices_at_first_call: AtomicU64::new(NONE_YET),
+    });
+    // The database has the disk, and the waiter the database.
+    let observer = Arc::downgrade(&waiter);
+    let observed = ObservedDisk::new(disk.clone(), move |_| {
+        if let Some(waiter) = observer.upgrade() {
+            waiter.see();
+        }
+        Verdict::Make
+    });
+    let database = open_on(Arc::new(observed), |options| {
+        of_fan_in(4)(options);
+        options.background = Background::Threads;
+        options.publish_statistics = PublishStatistics::Never;
+    });
+    waiter.database.set(database.unwrap()).unwrap_or_else(|_| panic!("it is set once"));
+    let database = waiter.database.get().unwrap();
+    wait_until("a checkpoint in the middle of a slice", || {
+        waiter.slices_at_first_call.load(Ordering::SeqCst) != NONE_YET
+    });
+    let before = waiter.slices_before.load(Ordering::SeqCst);
+    let waited_for = waiter.slices_at_first_call.load(Ordering::SeqCst) - before;
+    assert!(waited_for <= 1, "it waited for {waited_for} slices");
+    wait_until("the merge to end", || !is_under_way(database));
+    let thread = waiter.thread.lock().take();
+    thread.expect("a checkpoint began").join().unwrap();
+    let tables = ["t", "u"].map(|name| database.table(name).unwrap());
+    Seen::now(database, &model).check_all(&tables, "with threads");
+    disk.crash();
 }
 
 /// The table of windows follows each slice, without reading leaves that a slice has not touched.
