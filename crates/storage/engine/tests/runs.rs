@@ -336,6 +336,33 @@ fn runs_stay_below_their_number_though_none_are_of_a_size() {
     model.check("after a power loss");
 }
 
+#[test]
+fn runs_are_listed_with_what_they_have_left() {
+    let mut model = Model::loaded(15, options());
+    assert_eq!(model.database.runs().unwrap(), []);
+    for round in 2..5 {
+        model.change_sparsely(round);
+        model.checkpoint();
+    }
+    let runs = model.database.runs().unwrap();
+    assert_eq!(runs.len(), 3);
+    assert!(runs.is_sorted_by(|newer, older| newer.number > older.number && newer.start == older.end));
+    for run in &runs {
+        assert_eq!((run.level, run.rows), (0, u64::from(SPARSE)), "{run:?}");
+        assert!(run.deletions > 0 && run.deletions < run.rows && run.filter_bytes > 0, "{run:?}");
+        // A page that begins before the first row of a run may hold some.
+        assert!(run.leaves_left >= run.leaves && run.leaves_left <= run.leaves + 1, "{run:?}");
+    }
+    let of_two = options().with(|options| options.checkpoint.runs.fan_in = 2);
+    let model = model.lose_power(of_two);
+    model.checkpoint();
+    let merged = model.database.runs().unwrap();
+    assert!(merged.len() < 3 && merged.iter().any(|run| run.level > 0), "{merged:?}");
+    let model = model.lose_power(without_runs());
+    model.checkpoint();
+    assert_eq!(model.database.runs().unwrap(), []);
+}
+
 /// Makes checkpoints on copies of a database, each with the power gone in another call, and hands `check` what is opened afterwards.
 fn crash_everywhere(
     base: &SimulatedDisk,
