@@ -173,6 +173,9 @@ pub(crate) enum Command {
     Stats(Stats),
     /// Read everything and report damage by file, offset and key range; exit code 4 if there is any.
     Check(Directory),
+    /// Look into what a database is made of.
+    #[command(subcommand)]
+    Inspect(InspectCommand),
     /// List the tables.
     Tables(Directory),
     /// Count the rows of tables, by reading them.
@@ -270,6 +273,12 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Show what Seawall promises: load real data, kill -9 the loader, recover, verify, transfer money, verify.
     Tour(Tour),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum InspectCommand {
+    /// List the sorted runs, the newest first: what checkpoints have written beside the main part of the tree, and is to be merged into it.
+    Runs(Directory),
 }
 
 #[derive(Debug, Args)]

@@ -33,7 +33,7 @@ use seawall::{Database, DatabaseDirectory, Error, MasterKey, OpenMode, Options};
 use seawall_settings::KeyOf;
 
 use crate::archiving;
-use crate::arguments::{ArchiveArguments, Arguments, Command, MasterKeyArguments, Shared};
+use crate::arguments::{ArchiveArguments, Arguments, Command, InspectCommand, MasterKeyArguments, Shared};
 use crate::failure::Failure;
 use crate::files;
 use crate::output::Output;
@@ -48,6 +48,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Info(directory) => inspect::info(shared, &directory.dir, output),
         Command::Stats(stats) => stats::stats(shared, stats, output),
         Command::Check(directory) => inspect::check(shared, &directory.dir, output),
+        Command::Inspect(InspectCommand::Runs(directory)) => inspect::runs(shared, &directory.dir, output),
         Command::Tables(directory) => tables::list(shared, &directory.dir, output),
         Command::Count(count) => count::count(shared, count, output),
         Command::Create(table) => tables::create(shared, table, output),

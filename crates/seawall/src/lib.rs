@@ -54,7 +54,7 @@ pub use seawall_engine::{
     MemtableStatistics, MetricSample, NewTimeline, OpenMode, Options, PageProtection, Promotion,
     PromotionPhases, PublishStatistics, PublishedStatistics, Quorum, QuorumOptions, QuorumPositions,
     QuorumStatus, Range, Reader, ReclaimStatistics, RecoveryOptions, RecoveryProgress, RecoveryStatistics,
-    RecoveryTimeStatistics, Rejoined, ReplicationLevel, RestorePointInfo, RowLock, RulesApplied, RunOptions,
+    RecoveryTimeStatistics, Rejoined, ReplicationLevel, RestorePointInfo, RowLock, RulesApplied, RunInfo, RunOptions,
     RunStatistics, Savepoint, Scan, SegmentInfo, SegmentName, SegmentState, SegmentStatistics,
     ServerToFollow, SessionLocks, Snapshot, SnapshotStatistics, Standby, StandbyPositions, StandbyStatistics,
     Statistics, Table, TableChange, TableInfo, Tables, ThrottleReason, ThrottleStatistics, TimelineFork,

@@ -128,6 +128,8 @@ pub(crate) struct Settings {
     /// Exists.
     pub(crate) directory: PathBuf,
     pub(crate) cache_bytes: u64,
+    /// Of Seawall: `checkpoint.runs.run_percent`.
+    pub(crate) run_percent: u32,
     pub(crate) durability: Durability,
     /// Keys and values that the log must take before anything is moved out of it; `None` for the engine's own limits.
     pub(crate) log_room_bytes: Option<u64>,
@@ -264,6 +266,7 @@ mod tests {
     fn answers_like_a_map(kind: EngineKind, durability: Durability) {
         let directory = tempfile::tempdir().unwrap();
         let settings = Settings {
+            run_percent: 0,
             directory: directory.path().to_path_buf(),
             cache_bytes: 16 << 20,
             durability,
@@ -318,6 +321,7 @@ mod tests {
         let totals = [Order::Sorted, Order::Random].map(|order| {
             let directory = tempfile::tempdir().unwrap();
             let settings = Settings {
+                run_percent: 0,
                 directory: directory.path().to_path_buf(),
                 cache_bytes: 16 << 20,
                 durability: Durability::Synced,

@@ -92,6 +92,7 @@ fn cell(common: &Common, row: &PlannedRow, scratch: &Path, engine: EngineKind, r
         rows: row.rows,
         value_bytes: usize::try_from(common.value_bytes).expect("32 bits fit"),
         cache_bytes: common.cache_mib << 20,
+        run_percent: common.run_percent,
         seconds: row.seconds,
         run,
         seed: common.seed,

@@ -168,6 +168,8 @@ pub(crate) struct Cell {
     pub(crate) rows: u64,
     pub(crate) value_bytes: usize,
     pub(crate) cache_bytes: u64,
+    /// Of Seawall: `checkpoint.runs.run_percent`.
+    pub(crate) run_percent: u32,
     pub(crate) seconds: f64,
     pub(crate) run: u64,
     pub(crate) seed: u64,
@@ -195,6 +197,7 @@ impl Cell {
         Settings {
             directory: self.directory.clone(),
             cache_bytes: self.cache_bytes,
+            run_percent: self.run_percent,
             durability,
             log_room_bytes: None,
         }

@@ -1,11 +1,11 @@
-//! `info`, `check`, `checkpoint`.
+//! `info`, `check`, `checkpoint`, `inspect runs`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use seawall::{
     CheckSummary, CheckpointStatistics, Damage, DamageKind, Database, DatabaseDirectory, DatabaseInfo,
-    OpenMode, RecoveryTimeStatistics,
+    OpenMode, RecoveryTimeStatistics, RunInfo,
 };
 use seawall_codec::hexadecimal::to_hexadecimal;
 use serde_json::{Value, json};
@@ -202,6 +202,51 @@ fn damage_json(damage: &Damage, tables: &Tables) -> Value {
 
 fn summary_json(summary: &CheckSummary) -> Value {
     json!({ "pages": summary.pages, "rows": summary.rows, "log_records": summary.log_records, "tables": summary.tables, "depth": summary.depth, "parts": summary.parts })
+}
+
+pub(crate) fn runs(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
+    let runs = open(shared, directory, OpenMode::ReadOnly)?.runs()?;
+    if output.json() {
+        return output.line(json!({ "runs": runs.iter().map(run_json).collect::<Vec<_>>() }));
+    }
+    if runs.is_empty() {
+        return output.line("no runs");
+    }
+    runs.iter().try_for_each(|run| output.line(run_text(run)))
+}
+
+fn run_text(run: &RunInfo) -> String {
+    let deletions = match run.deletions {
+        0 => String::new(),
+        count => format!(", {} of them deleted", grouped(count)),
+    };
+    let filter =
+        if run.filter_bytes == 0 { "no filter".to_owned() } else { size(run.filter_bytes) + " of filter" };
+    format!(
+        "run {}: level {}, ({}, {}], {}{deletions}, {} of {} left, {filter}",
+        run.number,
+        run.level,
+        run.start,
+        run.end,
+        counted(run.rows, "row"),
+        grouped(run.leaves_left),
+        counted(run.leaves, "leaf page"),
+    )
+}
+
+fn run_json(run: &RunInfo) -> Value {
+    json!({
+        "number": run.number,
+        "level": run.level,
+        "start": run.start.to_string(),
+        "end": run.end.to_string(),
+        "rows": run.rows,
+        "deletions": run.deletions,
+        "leaves": run.leaves,
+        "leaves_left": run.leaves_left,
+        "filter_bytes": run.filter_bytes,
+        "written_micros": run.written_micros,
+    })
 }
 
 pub(crate) fn checkpoint(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use crate::support::{Scratch, json_lines, repository};
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// A command that succeeds, one of the same kind that fails, and its exit code. In an order in which each can.
-const EXAMPLES: [(&str, &str, i32); 46] = [
+const EXAMPLES: [(&str, &str, i32); 47] = [
     ("init db", "init db", 6),
     ("create db t", "create db t", 6),
     ("put db t a 1", "put db nothing a 1", 3),
@@ -28,6 +28,7 @@ const EXAMPLES: [(&str, &str, i32); 46] = [
     ("info db", "info nowhere", 3),
     ("stats db", "stats nowhere", 3),
     ("check db", "check nowhere", 3),
+    ("inspect runs db", "inspect runs nowhere", 3),
     ("checkpoint db", "checkpoint nowhere", 3),
     ("log db", "log nowhere", 3),
     ("log db --records", "log nowhere --records", 3),
@@ -103,7 +104,7 @@ fn name_of(words: &str) -> String {
     let mut words = words.split(' ');
     let first = words.next().unwrap();
     match (first, words.next()) {
-        ("repo", Some(second)) => format!("{first} {second}"),
+        ("repo" | "inspect", Some(second)) => format!("{first} {second}"),
         ("backup", Some("list")) => "backup list".to_owned(),
         _ => first.to_owned(),
     }
@@ -122,8 +123,8 @@ pub(crate) fn commands(scratch: &Scratch) -> BTreeSet<String> {
     let below = |above: &'static str| {
         listed(scratch, &[above]).into_iter().map(move |name| format!("{above} {name}"))
     };
-    let plain = listed(scratch, &[]).into_iter().filter(|name| name != "repo");
-    plain.chain(below("repo")).chain(["backup list".to_owned()]).collect()
+    let plain = listed(scratch, &[]).into_iter().filter(|name| name != "repo" && name != "inspect");
+    plain.chain(below("repo")).chain(below("inspect")).chain(["backup list".to_owned()]).collect()
 }
 
 /// The exit codes of each command beside 0, 1 and 2, from the table of the document.

@@ -85,6 +85,7 @@ impl Engine {
         }
         let delayed_before = self.pacing.delayed();
         let result = self.checkpoint_locked(&mut state, priority, trigger);
+        self.note_runs(&mut state);
         if self.pacing.checkpoint_ended(delayed_before, || self.fill()) {
             self.background.want_checkpoint();
         }
@@ -110,19 +111,20 @@ impl Engine {
         result
     }
 
-    /// Where no thread does it, the caller merges the windows that are due after its checkpoint. That checkpoint is complete, whatever comes
-    /// of the windows: the next one tries those again that fail.
+    /// Where no thread does it, the caller merges the windows and runs that are due after its checkpoint. That checkpoint is complete,
+    /// whatever comes of these merges: the next one tries those again that fail.
     fn merge_slices_due(&self, state: &mut CheckpointState) {
         loop {
-            match self.merge_slice(state, Aim::Share) {
-                Ok(Slice::Window) => {}
-                Ok(Slice::Nothing) => return,
+            match self.merge_slice(state, Aim::Share, &mut Totals::default()) {
+                Ok(Slice::Window | Slice::Tier) => {}
+                Ok(Slice::Nothing) => break,
                 Err(error) => {
                     tracing::error!(%error, "merging runs failed; the next checkpoint tries it again");
-                    return;
+                    break;
                 }
             }
         }
+        self.note_runs(state);
     }
 
     fn checkpoint_locked(
@@ -252,7 +254,7 @@ impl Engine {
         pace.count_all(frozen);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.cut_unlisted_runs(state, &mut pace, &mut totals)?;
-        priority.run(|| self.settle_runs_if_due(&mut totals))?;
+        priority.run(|| self.settle_unwanted_runs(&mut totals))?;
         // The guard stays with this thread.
         let remembered: &mut CheckpointState = state;
         let run =
@@ -354,6 +356,14 @@ impl Engine {
         Ok(())
     }
 
+    /// Draws the number of a run that is made of others, and puts on record that it is used.
+    pub(crate) fn draw_run_number(&self) -> Result<RunNumber, Error> {
+        let next_run = self.redo.superblock().next_run;
+        let number = RunNumber::new(next_run).expect("a checkpoint takes longer than there are numbers for");
+        self.store_begin(Lsn::ZERO, next_run + 1)?;
+        Ok(number)
+    }
+
     /// Puts on record that the log is durable up to `end`, before any page has what is in it. Without that, a bit that turned over in
     /// its last batch would make that a torn tail: dropped, although some of it is in pages.
     pub(crate) fn note_end_of_log(&self, end: Lsn) -> Result<(), Error> {
@@ -386,11 +396,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Merges all runs into the main part where there are too many of them, or should be none.
-    fn settle_runs_if_due(&self, totals: &mut Totals) -> Result<(), Error> {
-        let options = &self.options.checkpoint.runs;
-        let count = self.view().runs.len() as u64;
-        let is_due = count > 0 && (options.run_percent == 0 || count >= u64::from(options.run_count));
+    /// Merges all runs into the main part where there should be none.
+    fn settle_unwanted_runs(&self, totals: &mut Totals) -> Result<(), Error> {
+        let is_due = self.options.checkpoint.runs.run_percent == 0 && !self.view().runs.is_empty();
         if is_due { self.settle_runs(totals) } else { Ok(()) }
     }
 

@@ -45,6 +45,7 @@ use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::inspect::check::{CheckSummary, Damage};
+use crate::inspect::runs::RunInfo;
 use crate::inspect::statistics::{DatabaseInfo, Statistics};
 use crate::options::{Isolation, Options};
 use crate::recovery::timeline::Continuation;
@@ -359,6 +360,14 @@ impl Database {
     /// `Io` if the directory cannot be listed.
     pub fn info(&self) -> Result<DatabaseInfo, Error> {
         self.engine().info()
+    }
+
+    /// Its sorted runs, the newest first. Reads interior pages of all of them, and waits for the slice of a checkpoint that is under way.
+    ///
+    /// # Errors
+    /// `Tree` if a page cannot be read.
+    pub fn runs(&self) -> Result<Vec<RunInfo>, Error> {
+        self.engine().run_infos()
     }
 
     /// Closes the database for all its handles: what is committed is flushed and merged into the tree, so that the

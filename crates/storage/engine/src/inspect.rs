@@ -7,4 +7,5 @@ pub(crate) mod durations;
 pub(crate) mod log_overview;
 pub(crate) mod log_records;
 pub(crate) mod logged_rows;
+pub(crate) mod runs;
 pub(crate) mod statistics;

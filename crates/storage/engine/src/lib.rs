@@ -97,6 +97,7 @@ pub use inspect::durations::{DurationCounter, DurationHistogram};
 pub use inspect::log_overview::{LogOverview, RestorePointInfo};
 pub use inspect::log_records::{LogChange, LogContent, LogRecordInfo};
 pub use inspect::logged_rows::LoggedRows;
+pub use inspect::runs::RunInfo;
 pub use inspect::statistics::open_metrics::MetricSample;
 pub use inspect::statistics::published::PublishedStatistics;
 pub use inspect::statistics::{

@@ -239,7 +239,8 @@ pub struct CheckpointOptions {
     pub interval: Duration,
     /// Bytes of page images that a checkpoint makes durable together: 16 KiB to 64 MiB. Default 16 MiB.
     pub chunk_bytes: u64,
-    /// Average write limit, in bytes a second; ignored while it would slow writers. 0, the default: unlimited.
+    /// Average write limit of checkpoints and of merges of runs, in bytes a second; ignored while it would slow writers. 0, the default:
+    /// unlimited.
     pub io_limit: u64,
     /// Threads that a checkpoint uses, 1 to 16. With one, the thread that runs the checkpoint does all of it, in a repeatable
     /// order. Default: the processors of the machine, at most 2.
@@ -279,11 +280,10 @@ pub struct RunOptions {
     /// Bytes that runs may have, in percent of the main part, before they are merged into it: 5 to 100, or 0. Low: less space, faster
     /// scans. High: fewer bytes written. 0, the default: checkpoints write no new runs, and merge those that are there.
     pub run_percent: u32,
-    /// So many runs of a size are to become one: 2 to 16. Low: fewer runs to read. Default 8. Without effect as yet: all runs are merged
-    /// into the main part when there are too many.
+    /// So many runs of a size become one: 2 to 16. Low: fewer runs to read. High: fewer bytes written. Default 8.
     pub fan_in: u32,
-    /// The most runs: 2 to 64. A checkpoint merges all of them before it writes one more. While a snapshot is older than a run, that
-    /// one stays, and there may be more. Default 24.
+    /// As many runs as there should be: 2 to 64. Writers are slowed before, and at this many, runs become one whatever their sizes. There may
+    /// be more for a time, and while a snapshot is older than a run. Default 24.
     pub run_count: u32,
     /// Bits of memory and disk for each row in runs, which spare most lookups of rows that a run does not have: up to 64. 0: none, so
     /// each lookup reads each run. The memory is that of [`MemoryOptions::cache_bytes`], at most a quarter of it: beyond that, lookups

@@ -19,6 +19,7 @@ pub(crate) mod merge_pace;
 pub(crate) mod pace;
 pub(crate) mod recovery_time;
 pub(crate) mod room;
+pub(crate) mod run_debt;
 pub(crate) mod throttle;
 pub(crate) mod writer_pace;
 
@@ -41,6 +42,7 @@ use pace::{
 };
 use recovery_time::{RecoveryTime, RecoveryTimeStatistics, RedoLength};
 use room::MemtableRoom;
+use run_debt::{RunDebt, RunFill};
 use throttle::{Throttle, ThrottleReason, ThrottleStatistics};
 
 /// Memory and log that commits fill, at one moment.
@@ -89,6 +91,7 @@ pub(crate) struct Pacing {
     /// Writers compute their rate anew when the log is this long.
     next_look: CachePadded<AtomicU64>,
     memtable_per_log: MemtablePerLog,
+    run_debt: RunDebt,
     /// The fullest that the active memtable was at a look, in thousandths of its limit, since the last checkpoint began.
     fill_highest: AtomicU64,
     /// Writers were slowed until the last checkpoint ended.
@@ -115,6 +118,7 @@ impl Pacing {
             slowing_holds: Mutex::default(),
             next_look: CachePadded::default(),
             memtable_per_log: MemtablePerLog::default(),
+            run_debt: RunDebt::default(),
             fill_highest: AtomicU64::new(0),
             saturated: AtomicBool::new(false),
             room: MemtableRoom::new(),
@@ -163,6 +167,7 @@ impl Pacing {
         lowest.offer(self.memtable_rate(fill), ThrottleReason::Memtable);
         lowest.offer(self.recovery_rate(fill), ThrottleReason::LogVolume);
         lowest.offer(self.holdback_rate(fill.appended), ThrottleReason::HeldBackLog);
+        lowest.offer(self.run_rate(fill), ThrottleReason::Runs);
         match lowest.in_bytes() {
             Some((rate, reason)) => self.throttle.limit(rate, reason),
             None => self.throttle.release(),
@@ -181,6 +186,12 @@ impl Pacing {
         let seconds_per_byte = used / number(fill.redo.bytes.max(1));
         let rate = self.progress.rate(used, limit)?;
         (seconds_per_byte > 0.0).then(|| rate / seconds_per_byte)
+    }
+
+    /// Bytes of log a second that leave time for merges of runs.
+    fn run_rate(&self, fill: &Fill) -> Option<f64> {
+        let rate = self.run_debt.rate()?;
+        Some(rate / self.memtable_per_log.look(fill.memtable_bytes, fill.logged_bytes, fill.image_bytes))
     }
 
     fn holdback_rate(&self, appended: Lsn) -> Option<f64> {
@@ -253,6 +264,17 @@ impl Pacing {
         self.recovery_time.is_due()
     }
 
+    /// Runs have become more or fewer.
+    pub(crate) fn note_runs(&self, runs: &RunFill, fill: impl FnOnce() -> Fill) {
+        self.run_debt.set(runs);
+        self.pace_writers(fill);
+    }
+
+    /// Whether writers are slowed because merges of runs are behind.
+    pub(crate) fn is_behind_with_runs(&self) -> bool {
+        self.run_debt.get() > 0.0
+    }
+
     /// A checkpoint is kept in the measurements, as the one with this number.
     pub(crate) fn keep_measured(&self, number: u64, checkpoint: &CheckpointStatistics) {
         self.measurements.keep(number, checkpoint, self.recovery_time.speed());
@@ -263,7 +285,9 @@ impl Pacing {
     pub(crate) fn checkpoint_ended(&self, delayed_before: Duration, fill: impl FnOnce() -> Fill) -> bool {
         let delayed = self.throttle.delayed() > delayed_before;
         let has_threads = self.background == Background::Threads;
-        let saturated = delayed && self.throttle.is_limiting() && has_threads;
+        // Where merges of runs are behind they come first.
+        let by_checkpoint = self.throttle.is_limiting() && !self.is_behind_with_runs();
+        let saturated = delayed && by_checkpoint && has_threads;
         self.saturated.store(saturated, Ordering::Relaxed);
         self.progress.end();
         self.progress.count_chunk();

@@ -18,7 +18,8 @@
 //! * **Absolute.** A row may be there twice, after a crash, and then both are equal; it is never nowhere.
 //!
 //! Start at `run` for what a run is, `list` for which there are, `filter` for what spares a read of them; `route` and `write` for how
-//! a checkpoint makes one, `window` and `debt` for how it ends, `settle` for merges into the main part where no engine is open.
+//! a checkpoint makes one, `tier` and `tier_slice` for how several become one, `window` and `debt` for how it ends, `settle` for merges into
+//! the main part where no engine is open.
 
 pub(crate) mod check;
 pub(crate) mod debt;
@@ -27,6 +28,7 @@ pub(crate) mod filter;
 pub(crate) mod filter_memory;
 pub(crate) mod filters_read;
 pub(crate) mod list;
+pub(crate) mod merge_counters;
 pub(crate) mod route;
 pub(crate) mod run;
 pub(crate) mod settle;
@@ -34,6 +36,8 @@ pub(crate) mod settle;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tier;
+pub(crate) mod tier_slice;
 pub(crate) mod unlisted;
 pub(crate) mod window;
 pub(crate) mod window_table;

@@ -76,6 +76,18 @@ seawall_io::defects! {
     WindowUnderSnapshot "window-under-snapshot"
         "runs are merged into the main part although a snapshot must not see them"
         => "Snapshots change under their readers",
+    TierSkipsRun "tier-skips-run"
+        "of the runs that become one, one is left out in the middle"
+        => "Old values of rows come back",
+    TierUnderSnapshot "tier-under-snapshot"
+        "runs become one although a snapshot must not see some of them"
+        => "Snapshots change under their readers",
+    TierViewLate "tier-view-late"
+        "readers get a run that is made of others after the rows have gone there"
+        => "Rows are not found for a moment",
+    TierFilterForgets "tier-filter-forgets"
+        "the filter in memory lacks what a run gets after its first slice"
+        => "Rows are not found",
     RunFilterForgets "run-filter-forgets"
         "one row in 64 is not in the filter of its run"
         => "Rows are not found",

@@ -36,8 +36,9 @@ fn options() -> Options {
         options.format.page_bytes = 4096;
         options.memory.cache_bytes = 256 << 10;
         options.checkpoint.threads = 1;
-        // No window is due by the share of runs.
+        // No window is due by the share of runs, and so many runs of a size seldom come together.
         options.checkpoint.runs.run_percent = 100;
+        options.checkpoint.runs.fan_in = 16;
     })
 }
 
@@ -188,7 +189,7 @@ fn filters_take_a_quarter_of_the_cache_at_most_and_runs_are_read_without_them_be
         options.checkpoint.runs.filter_bits = 64;
     });
     let mut model = Model::loaded(11, options.clone());
-    for round in 2..22 {
+    for round in 2..17 {
         model.change_sparsely(round);
         assert!(model.checkpoint().run_rows > 0);
         assert!(model.runs().filter_bytes <= 16 << 10, "{:?}", model.runs());
@@ -275,6 +276,93 @@ fn r3_a_snapshot_sees_the_same_before_and_after_each_merge() {
     model.check("after a power loss");
 }
 
+#[test]
+fn runs_of_a_size_become_one_and_no_reader_sees_a_difference() {
+    let options = options().with(|options| {
+        options.checkpoint.runs.fan_in = 4;
+        // So that it takes several slices.
+        options.checkpoint.chunk_bytes = 16 << 10;
+    });
+    let mut model = Model::loaded(12, options.clone());
+    let (mut most, mut kept) = (0, Vec::new());
+    for round in 2..30 {
+        model.change_sparsely(round);
+        let written = model.checkpoint();
+        assert!(written.run_rows > 0, "{written:?}");
+        most = most.max(model.runs().count);
+        let what = format!("round {round}");
+        model.check(&what);
+        for (snapshot, rows) in &kept {
+            expect_rows(snapshot, &model.table, rows, &what);
+        }
+        if round % 5 == 0 {
+            kept.push((model.database.snapshot(), model.rows.clone()));
+        }
+        if kept.len() == 3 {
+            kept.remove(0);
+        }
+        if round == 13 {
+            model = {
+                kept.clear();
+                model.lose_power(options.clone())
+            };
+            model.check("opened again");
+        }
+    }
+    assert!((4..20).contains(&most), "{most} runs");
+    let fewer = model.runs().count;
+    kept.clear();
+    let model = model.lose_power(without_runs());
+    model.checkpoint();
+    assert_eq!(model.runs().count, 0, "{fewer} before");
+    model.check("settled");
+}
+
+/// At as many runs as there should be, neighbours become one, and none goes into the main part: that would take long.
+#[test]
+fn runs_stay_below_their_number_though_none_are_of_a_size() {
+    let options = options().with(|options| options.checkpoint.runs.run_count = 4);
+    let mut model = Model::loaded(14, options.clone());
+    for round in 2..20 {
+        model.change_sparsely(round);
+        assert!(model.checkpoint().run_rows > 0);
+        assert!(model.runs().count < 4, "{:?}", model.runs());
+    }
+    let runs = model.runs();
+    assert!(runs.tier_slices > 3 && runs.tier_bytes > 0 && runs.windows == 0, "{runs:?}");
+    model.check("few runs");
+    let model = model.lose_power(options);
+    assert!((1..4).contains(&model.runs().count));
+    model.check("after a power loss");
+}
+
+#[test]
+fn runs_are_listed_with_what_they_have_left() {
+    let mut model = Model::loaded(15, options());
+    assert_eq!(model.database.runs().unwrap(), []);
+    for round in 2..5 {
+        model.change_sparsely(round);
+        model.checkpoint();
+    }
+    let runs = model.database.runs().unwrap();
+    assert_eq!(runs.len(), 3);
+    assert!(runs.is_sorted_by(|newer, older| newer.number > older.number && newer.start == older.end));
+    for run in &runs {
+        assert_eq!((run.level, run.rows), (0, u64::from(SPARSE)), "{run:?}");
+        assert!(run.deletions > 0 && run.deletions < run.rows && run.filter_bytes > 0, "{run:?}");
+        // A page that begins before the first row of a run may hold some.
+        assert!(run.leaves_left >= run.leaves && run.leaves_left <= run.leaves + 1, "{run:?}");
+    }
+    let of_two = options().with(|options| options.checkpoint.runs.fan_in = 2);
+    let model = model.lose_power(of_two);
+    model.checkpoint();
+    let merged = model.database.runs().unwrap();
+    assert!(merged.len() < 3 && merged.iter().any(|run| run.level > 0), "{merged:?}");
+    let model = model.lose_power(without_runs());
+    model.checkpoint();
+    assert_eq!(model.database.runs().unwrap(), []);
+}
+
 /// Makes checkpoints on copies of a database, each with the power gone in another call, and hands `check` what is opened afterwards.
 fn crash_everywhere(
     base: &SimulatedDisk,
@@ -288,7 +376,8 @@ fn crash_everywhere(
         let disk = base.copy();
         let database = open(&disk, options.clone());
         disk.crash_at(disk.calls() + call);
-        is_done = database.checkpoint().is_ok();
+        // Merges of runs come after the checkpoint, whose outcome does not speak of them.
+        is_done = database.checkpoint().is_ok() && !disk.crashed();
         disk.crash();
         drop(database);
         let outcome = match call % 3 {
@@ -429,6 +518,22 @@ fn a_full_disk_loses_nothing_in_any_step() {
     }
 }
 
+/// The power goes in any call of a merge of runs.
+#[test]
+fn a_merge_of_runs_may_be_cut_short_anywhere() {
+    let (base, rows) = crashed(13, 3);
+    let options = options().with(|options| {
+        options.checkpoint.runs.fan_in = 2;
+        options.checkpoint.chunk_bytes = 16 << 10;
+    });
+    let mut counts = [0; 6];
+    crash_everywhere(&base, &rows, &options, |model, _| {
+        counts[usize::try_from(model.runs().count).unwrap()] += 1;
+    });
+    // Before; with the new run; with the target beside its sources; after.
+    assert!(counts[3] > 5 && counts[4] > 0 && counts[5] > 5 && counts[1] + counts[2] > 0, "{counts:?}");
+}
+
 #[test]
 fn a_read_only_open_reads_through_runs_and_writes_nothing() {
     let (disk, rows) = crashed(10, 2);
@@ -446,9 +551,20 @@ fn a_read_only_open_reads_through_runs_and_writes_nothing() {
 /// The same, where a crash may come in any call: of commits, of checkpoints that write runs and merge them, and of opens.
 #[test]
 fn a_crash_in_any_call_with_runs_loses_nothing() {
+    crash_in_any_call(RunOptions { run_percent: 10, fan_in: 2, run_count: 2, filter_bits: 10 });
+}
+
+/// Where runs are seldom merged into the main part, and most become one.
+#[test]
+fn a_crash_in_any_call_with_runs_that_become_one_loses_nothing() {
+    crash_in_any_call(RunOptions { run_percent: 100, fan_in: 2, run_count: 24, filter_bits: 10 });
+}
+
+fn crash_in_any_call(runs: RunOptions) {
     let options = harness::small_options().with(|options| {
         options.memory.memtable_bytes = 64 << 10;
-        options.checkpoint.runs = RunOptions { run_percent: 10, fan_in: 2, run_count: 2, filter_bits: 10 };
+        options.checkpoint.chunk_bytes = 16 << 10;
+        options.checkpoint.runs = runs;
     });
     let (start, state) = loaded_for_crashes(&options);
     let progress = Progress::shared(state);
@@ -615,16 +731,16 @@ fn a_standby_writes_runs_of_its_own() {
     }
 }
 
-/// Any changes, checkpoints whenever the memtable is full, runs merged whenever there are three.
+/// Any changes, checkpoints whenever the memtable is full; runs merged by their share, whenever there are three, or most of them into one.
 #[test]
 fn changes_through_runs_are_those_of_a_model() {
     for seed in seeds(4) {
         let options = options().with(|options| {
             options.memory.memtable_bytes = 64 << 10;
             options.checkpoint.chunk_bytes = 24 << 10;
-            // Runs are merged by their share, or all when there are three.
-            options.checkpoint.runs.run_percent = if seed % 2 == 0 { 10 } else { 100 };
-            options.checkpoint.runs.run_count = 3;
+            (options.checkpoint.runs.run_percent, options.checkpoint.runs.fan_in) =
+                [(10, 16), (100, 16), (100, 2), (20, 3)][usize::try_from(seed % 4).unwrap()];
+            options.checkpoint.runs.run_count = if options.checkpoint.runs.fan_in == 16 { 3 } else { 24 };
         });
         let mut random = SeededRandom::new(seed);
         let mut model = Model::loaded(seed, options.clone());

@@ -67,6 +67,12 @@ seawall_io::defects! {
     SpaceMapBitsLost "space-map-bits-lost"
         "the bits of the first pages that a chunk takes are not written"
         => "Pages in use are handed out again after a restart",
+    DeletionDroppedInTier "deletion-dropped-in-tier"
+        "what says in a run that a row is deleted goes when runs become one"
+        => "Deleted rows come back",
+    LongValueFreedWithRun "long-value-freed-with-run"
+        "what takes rows out of a run frees the long values that went elsewhere with them"
+        => "Two rows have the same pages",
     BulkLoadNotSynced "bulk-load-not-synced"
         "pages of a bulk load are not synced before a chunk refers to them"
         => "A loaded table is damaged after a power loss",

@@ -76,6 +76,8 @@ pub struct MergedWindow {
     pub rows: u64,
     /// Rows that were read for that.
     pub rows_read: u64,
+    /// Leaves that the windows are built of, which were written before the chunk.
+    pub leaves: u64,
 }
 
 impl Tree {
@@ -160,15 +162,16 @@ impl Tree {
             parts.extend(without.parts);
             segments.extend(without.segments.into_iter().map(|range| (index, range)));
         }
-        let (mut rows, mut rows_read, mut lost_values) = (0, 0, Vec::new());
+        let (mut rows, mut rows_read, mut leaves, mut lost_values) = (0, 0, 0, Vec::new());
         for mut window in windows {
             rows += window.load.row_count();
+            leaves += window.load.leaf_count();
             rows_read += window.rows_read;
             lost_values.append(&mut window.lost_values);
             parts.push(Part::Graft { load: window.load, values: OldValues::Keep });
         }
         let chunk = self.swap(in_order(parts), &lost_values, stamp)?;
-        Ok(MergedWindow { chunk, emptied, segments, rows, rows_read })
+        Ok(MergedWindow { chunk, emptied, segments, rows, rows_read, leaves })
     }
 
     /// Builds one window, as `load_window`, and plans the chunk that swaps it in.

@@ -28,6 +28,7 @@ struct Seawall {
 pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>, BenchError> {
     let mut options = Options::default();
     options.memory.cache_bytes = settings.cache_bytes;
+    options.checkpoint.runs.run_percent = settings.run_percent;
     options.transaction.durability = match settings.durability {
         Durability::Synced => seawall::Durability::Sync,
         Durability::Buffered => seawall::Durability::Async,

@@ -38,6 +38,12 @@ const BEYOND: [(&str, &str); 29] = [
     ("window-skips-run", WITHOUT_RUNS),
     ("window-not-cut", WITHOUT_RUNS),
     ("window-under-snapshot", WITHOUT_RUNS),
+    ("tier-skips-run", WITHOUT_RUNS),
+    ("tier-under-snapshot", WITHOUT_RUNS),
+    ("tier-view-late", WITHOUT_RUNS),
+    ("tier-filter-forgets", WITHOUT_RUNS),
+    ("deletion-dropped-in-tier", WITHOUT_RUNS),
+    ("long-value-freed-with-run", WITHOUT_RUNS),
     ("run-filter-forgets", WITHOUT_RUNS),
     ("run-number-reused", WITHOUT_RUNS),
 ];

@@ -9,7 +9,7 @@ use seawall_types::Lsn;
 
 use crate::background::IDLE;
 use crate::checkpoint::priority::Priority;
-use crate::checkpoint::statistics::Trigger;
+use crate::checkpoint::statistics::{Totals, Trigger};
 use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -145,8 +145,18 @@ impl Engine {
         }
     }
 
-    /// Merges a window of runs, if one is due and nobody wants to change the tree meanwhile; whether it did.
+    /// Merges a window of runs, or a part of them into one another, if that is due and nobody wants to change the tree meanwhile; whether it
+    /// did. It rests afterwards where it has written too fast.
     fn merge_runs_meanwhile(&self) -> bool {
+        let (started, mut totals) = (self.clock().monotonic(), Totals::default());
+        let has_merged = self.merge_runs_in_turn(&mut totals);
+        if has_merged {
+            self.rest_after_merge(started, totals.written_bytes());
+        }
+        has_merged
+    }
+
+    fn merge_runs_in_turn(&self, totals: &mut Totals) -> bool {
         let may_write = self.lifecycle.check_open().and_then(|()| self.lifecycle.check_not_stopped());
         if self.view().runs.is_empty() || self.checkpoint_turn.is_wanted() || may_write.is_err() {
             return false;
@@ -154,9 +164,11 @@ impl Engine {
         let Some(mut state) = self.checkpoint_turn.try_take() else { return false };
         let state: &mut CheckpointState = &mut state;
         let aim = if self.is_idle(state) { Aim::NoRuns } else { Aim::Share };
-        let merge = || Priority::GivesWay.run(|| self.merge_slice(state, aim));
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge)) {
-            Ok(Ok(slice)) => slice == Slice::Window,
+        let merge = || Priority::GivesWay.run(|| self.merge_slice(state, aim, totals));
+        let merged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge));
+        self.note_runs(state);
+        match merged {
+            Ok(Ok(slice)) => slice != Slice::Nothing,
             Ok(Err(error)) => {
                 tracing::error!(%error, "merging runs failed; it will be tried again");
                 false

@@ -224,11 +224,16 @@ impl Totals {
 
     /// A run was written: rows, leaves with those of its filter, and the bytes of these.
     pub(crate) fn add_run(&mut self, rows: u64, leaves: u64, bytes: u64) {
-        self.chunk.leaves += leaves;
-        self.chunk.fresh_pages += leaves;
+        self.add_leaves(leaves, bytes);
         self.rows += rows;
         self.run_rows += rows;
         self.run_bytes += bytes;
+    }
+
+    /// Leaves were written that a chunk only links.
+    pub(crate) fn add_leaves(&mut self, leaves: u64, bytes: u64) {
+        self.chunk.leaves += leaves;
+        self.chunk.fresh_pages += leaves;
         self.page_file_bytes += bytes;
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct CheckpointState {
     pub(crate) drawn_run: Option<RunNumber>,
     /// Which windows have how much of runs; `None` until it is asked for.
     pub(crate) windows: Option<WindowTable>,
+    /// Leaves of the main part and of runs, by the last table of windows.
+    pub(crate) counted_leaves: (u64, u64),
 }
 
 /// See the module.
@@ -49,6 +51,7 @@ impl CheckpointTurn {
             unlisted_runs_are_gone: false,
             drawn_run: None,
             windows: None,
+            counted_leaves: (0, 0),
         };
         CheckpointTurn { state: Mutex::new(state), waiters: AtomicU64::new(0) }
     }

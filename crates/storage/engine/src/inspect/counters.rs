@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::inspect::commit_stages::CommitStageCounters;
 use crate::inspect::logged_rows::LoggedByStorage;
 use crate::recovery::statistics::RecoveryStatistics;
+use crate::runs::merge_counters::MergeCounters;
 use crate::standby::phases::Promotion;
 
 /// Counted while the database is open.
@@ -20,6 +21,7 @@ pub(crate) struct Counters {
     /// Why a standby's last attempt to apply failed, if it did.
     pub(crate) last_apply_error: seawall_sync::Mutex<Option<Error>>,
     pub(crate) reclaim: ReclaimCounters,
+    pub(crate) run_merges: MergeCounters,
     pub(crate) commit_stages: CommitStageCounters,
     pub(crate) logged_by_storage: LoggedByStorage,
     pub(crate) recovery: seawall_sync::Mutex<RecoveryStatistics>,

@@ -20,6 +20,7 @@ use crate::inspect::commit_stages::CommitStages;
 use crate::pacing::recovery_time::RecoveryTimeStatistics;
 use crate::pacing::throttle::ThrottleStatistics;
 use crate::recovery::statistics::RecoveryStatistics;
+use crate::runs::merge_counters::MergeCounts;
 use crate::runs::run::Runs;
 use crate::standby::phases::Promotion;
 
@@ -181,6 +182,14 @@ pub struct RunStatistics {
     pub filter_bytes: u64,
     /// Runs whose filter was not read yet, is damaged, or does not exist: each lookup reads their pages.
     pub unfiltered: u64,
+    /// Parts of runs that were merged with each other since open.
+    pub tier_slices: u64,
+    /// Bytes written to the page file and the recovery file for these.
+    pub tier_bytes: u64,
+    /// Windows of the tree that were merged with what runs have there, since open.
+    pub windows: u64,
+    /// Bytes written to the page file and the recovery file for these.
+    pub window_bytes: u64,
 }
 
 /// The cache of pages, in numbers.
@@ -265,8 +274,10 @@ pub struct DatabaseInfo {
     pub automatic_decisions: Vec<AutomaticDecision>,
 }
 
-fn run_statistics(runs: &Runs) -> RunStatistics {
-    let mut statistics = RunStatistics { count: count(runs.len()), ..RunStatistics::default() };
+fn run_statistics(runs: &Runs, merged: MergeCounts) -> RunStatistics {
+    let MergeCounts { tier_slices, tier_bytes, windows, window_bytes } = merged;
+    let merged = RunStatistics { tier_slices, tier_bytes, windows, window_bytes, ..RunStatistics::default() };
+    let mut statistics = RunStatistics { count: count(runs.len()), ..merged };
     for run in runs.iter() {
         statistics.rows += run.descriptor.rows;
         statistics.row_bytes += run.descriptor.row_bytes;
@@ -308,7 +319,7 @@ impl Engine {
                 rows: count(view.active.row_count()),
                 frozen: count(view.frozen.len()),
             },
-            runs: run_statistics(&view.runs),
+            runs: run_statistics(&view.runs, self.counters.run_merges.counts()),
             cache: CacheStatistics {
                 bytes: count(self.tree.pages().cache().resident_pages()) * self.page_bytes(),
                 pages_read: self.tree.pages().file().read_counts().reads,

@@ -114,6 +114,7 @@ impl<'e> MergePace<'e> {
 
     /// The checkpoint has ended after `total`: the next one is expected to be as fast.
     pub(crate) fn learn(&self, total: Duration) {
+        self.engine.pacing.run_debt.learn(self.bytes, total.saturating_sub(self.paused).as_secs_f64());
         let mut speed = self.engine.pacing.merge_speed.lock();
         speed.learn(self.done, self.merging, total.saturating_sub(self.paused));
     }
@@ -123,6 +124,60 @@ impl<'e> MergePace<'e> {
     }
 }
 
+impl Engine {
+    /// Runs were merged since `started`, for which so many bytes were written. Keeps to `checkpoint.io_limit`, unless a checkpoint is due, a
+    /// thread waits for the turn, or writers are slowed for these merges. For who does not have the turn.
+    pub(crate) fn rest_after_merge(&self, started: Duration, written_bytes: u64) {
+        let limit = self.options.checkpoint.io_limit;
+        if limit == 0 {
+            return;
+        }
+        let due = Duration::from_secs_f64(number(written_bytes) / number(limit));
+        let is_urgent = || {
+            self.background.stopping()
+                || self.lifecycle.check_open().is_err()
+                || self.checkpoint_turn.is_wanted()
+                || self.limit_reached().is_some()
+                || self.pacing.is_behind_with_runs()
+        };
+        loop {
+            let elapsed = self.clock().monotonic().saturating_sub(started);
+            if elapsed >= due || is_urgent() {
+                return;
+            }
+            self.clock().sleep(PAUSE.min(due.saturating_sub(elapsed)));
+        }
+    }
+}
+
 fn count(things: usize) -> u64 {
     u64::try_from(things).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use seawall_simulation::SimulatedDisk;
+
+    use super::*;
+    use crate::pacing::run_debt::RunFill;
+    use crate::runs::testing::open_on;
+
+    #[test]
+    fn merges_of_runs_keep_to_the_limit_of_checkpoints() {
+        let disk = Arc::new(SimulatedDisk::new(1));
+        let database = open_on(disk, |options| options.checkpoint.io_limit = 1 << 20).unwrap();
+        let engine = database.engine();
+        let rested = |bytes| {
+            let before = engine.clock().monotonic();
+            engine.rest_after_merge(before, bytes);
+            engine.clock().monotonic().saturating_sub(before)
+        };
+        assert_eq!(rested(3 << 20), Duration::from_secs(3));
+        assert_eq!(rested(0), Duration::ZERO);
+        let behind = RunFill { count: 9, run_count: 8, run_percent: 25, ..RunFill::default() };
+        engine.pacing.note_runs(&behind, || engine.fill());
+        assert_eq!(rested(3 << 20), Duration::ZERO, "writers are slowed for these merges");
+    }
 }

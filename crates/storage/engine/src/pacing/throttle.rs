@@ -31,6 +31,8 @@ pub enum ThrottleReason {
     LogVolume,
     /// A slow archive or standby holds back log, and its limit is near.
     HeldBackLog,
+    /// Sorted runs grow faster than they are merged.
+    Runs,
 }
 
 impl ThrottleReason {
@@ -40,6 +42,7 @@ impl ThrottleReason {
             ThrottleReason::Memtable => "memtable",
             ThrottleReason::LogVolume => "log-volume",
             ThrottleReason::HeldBackLog => "held-back-log",
+            ThrottleReason::Runs => "runs",
         }
     }
 
@@ -48,13 +51,13 @@ impl ThrottleReason {
             ThrottleReason::Memtable => 1,
             ThrottleReason::LogVolume => 2,
             ThrottleReason::HeldBackLog => 3,
+            ThrottleReason::Runs => 4,
         }
     }
 
     fn from_code(code: u8) -> Option<ThrottleReason> {
-        [ThrottleReason::Memtable, ThrottleReason::LogVolume, ThrottleReason::HeldBackLog]
-            .into_iter()
-            .find(|reason| reason.code() == code)
+        use ThrottleReason::{HeldBackLog, LogVolume, Memtable, Runs};
+        [Memtable, LogVolume, HeldBackLog, Runs].into_iter().find(|reason| reason.code() == code)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::checkpoint::statistics::Totals;
 use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::pacing::run_debt::RunFill;
 use crate::runs::run::Run;
 use crate::runs::window_table::WindowTable;
 
@@ -23,6 +24,8 @@ use crate::runs::window_table::WindowTable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slice {
     Window,
+    /// A part of the keys of runs that become one.
+    Tier,
     /// Nothing is due.
     Nothing,
 }
@@ -35,36 +38,72 @@ pub(crate) enum Aim {
 }
 
 impl Engine {
-    /// Merges the window that is due most, if one is. For who has the turn to change the tree.
+    /// Merges a slice of runs that are to become one, or else the window that is due most, if there are such. For who has the turn to change
+    /// the tree.
     ///
     /// # Errors
     /// As `merge_window`.
-    pub(crate) fn merge_slice(&self, state: &mut CheckpointState, aim: Aim) -> Result<Slice, Error> {
+    pub(crate) fn merge_slice(
+        &self,
+        state: &mut CheckpointState,
+        aim: Aim,
+        totals: &mut Totals,
+    ) -> Result<Slice, Error> {
         let failed = |error| Error::tree(&error);
         let runs = self.runs_to_merge();
         if runs.is_empty() {
             state.windows = None;
             return Ok(Slice::Nothing);
         }
-        let mut table = self.windows_with(state.windows.take(), &runs).map_err(failed)?;
-        let (tree_leaves, run_leaves) = table.leaves();
         let percent = match aim {
             Aim::Share => u64::from(self.options.checkpoint.runs.run_percent),
             Aim::NoRuns => 0,
         };
+        // Where all runs are to go, it would be work for nothing.
+        if percent > 0 && self.merge_tier_slice(state, totals)? == Slice::Tier {
+            return Ok(Slice::Tier);
+        }
+        let mut table = self.windows_with(state.windows.take(), &runs).map_err(failed)?;
+        let (tree_leaves, run_leaves) = table.leaves();
         let due = if run_leaves * 100 > percent * tree_leaves { table.fullest() } else { None };
         let Some(index) = due else {
             state.windows = Some(table);
             if aim == Aim::NoRuns {
                 // Rows in leaves that begin before all others of their run, which were not counted.
-                self.settle_runs(&mut Totals::default())?;
+                self.settle_runs(totals)?;
             }
             return Ok(Slice::Nothing);
         };
-        self.merge_window(table.range_of(index), &mut Totals::default())?;
+        self.merge_window(table.range_of(index), totals)?;
         table.merged(&self.tree, &self.runs_to_merge(), index).map_err(failed)?;
         state.windows = Some(table);
         Ok(Slice::Window)
+    }
+
+    /// Tells the pace of writers how many runs there are by now, and how large they are. For who has the turn to change the tree.
+    pub(crate) fn note_runs(&self, state: &mut CheckpointState) {
+        let runs = self.runs_to_merge();
+        let options = &self.options.checkpoint.runs;
+        if runs.is_empty() || options.run_percent == 0 {
+            return self.pacing.note_runs(&RunFill::default(), || self.fill());
+        }
+        // Where the table is to be read anew, the next merge does that: here it would make a checkpoint longer.
+        let kept_up = state.windows.take().map(|mut table| table.keep_up(&self.tree, &runs).map(|()| table));
+        if let Some(Ok(table)) = kept_up {
+            state.counted_leaves = table.leaves();
+            state.windows = Some(table);
+        }
+        let (tree_leaves, leaves) = state.counted_leaves;
+        let fill = RunFill {
+            leaves,
+            tree_leaves,
+            memtable_leaves: self.options.memory.memtable_bytes / self.tree.format().page_bytes() as u64,
+            count: runs.len() as u64,
+            run_percent: u64::from(options.run_percent),
+            fan_in: u64::from(options.fan_in),
+            run_count: u64::from(options.run_count),
+        };
+        self.pacing.note_runs(&fill, || self.fill());
     }
 
     /// The table of windows with the leaves of `runs`, of which those that are in it are counted already.
@@ -271,10 +310,10 @@ mod tests {
         loaded.database.checkpoint().unwrap();
         let engine = loaded.database.engine();
         let mut state = engine.checkpoint_turn.take();
-        while engine.merge_slice(&mut state, Aim::NoRuns).unwrap() == Slice::Window {}
+        while engine.merge_slice(&mut state, Aim::NoRuns, &mut Totals::default()).unwrap() == Slice::Window {}
         assert_eq!(engine.view().runs.len(), 1, "a snapshot is older than the last one");
         drop(snapshot);
-        while engine.merge_slice(&mut state, Aim::NoRuns).unwrap() == Slice::Window {}
+        while engine.merge_slice(&mut state, Aim::NoRuns, &mut Totals::default()).unwrap() == Slice::Window {}
         assert_eq!(engine.view().runs.len(), 0);
         assert_eq!(engine.redo.superblock().run_count, 0);
         drop(state);

@@ -114,7 +114,7 @@ impl Segment {
 }
 
 /// The filter of a run, in memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     /// Where each segment begins, ascending.
     separators: Vec<Box<[u8]>>,
@@ -231,6 +231,14 @@ impl FilterBuilder {
     /// # Panics
     /// If there are no bits for a row.
     pub(crate) fn new(bits_per_row: u16, inline_bytes_max: usize) -> FilterBuilder {
+        FilterBuilder::from_key(Vec::new(), bits_per_row, inline_bytes_max)
+    }
+
+    /// As `new`, for the rows of a run from a row key on.
+    ///
+    /// # Panics
+    /// As `new`.
+    pub(crate) fn from_key(from: Vec<u8>, bits_per_row: u16, inline_bytes_max: usize) -> FilterBuilder {
         assert!(bits_per_row > 0, "a filter without bits");
         let blocks = (inline_bytes_max - HEADER_BYTES) / BLOCK_BYTES;
         let bits = blocks as u64 * BLOCK_BITS;
@@ -239,7 +247,7 @@ impl FilterBuilder {
             segment_rows: usize::try_from(bits / u64::from(bits_per_row))
                 .expect("a page has few bits")
                 .max(1),
-            separator: Vec::new(),
+            separator: from,
             hashes: Vec::new(),
             last_key: Vec::new(),
         }

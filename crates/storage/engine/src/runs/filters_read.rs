@@ -24,6 +24,14 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Reads the filter of one run, at once, if there is memory for it.
+    pub(crate) fn read_filter_of(&self, run: &Run) {
+        let room = self.filter_bytes_max().saturating_sub(filter_bytes(&self.view().runs));
+        read_filter(run, &self.tree, room, &|| true);
+    }
+}
+
 /// Reads the filter of a run, which may take `room` bytes of memory. One that takes more, or is damaged, is not used: without it each
 /// lookup reads the run, and finds what is there.
 fn read_filter(run: &Run, tree: &Tree, room: u64, goes_on: &dyn Fn() -> bool) {

@@ -219,6 +219,13 @@ impl Run {
         row_key::encode(self.number.rows_table(), row_key)
     }
 
+    /// Whether this run is the target of a merge under way, and the other one of its sources: the interval of a target holds those of its
+    /// sources, and no other intervals meet.
+    pub(crate) fn is_made_of(&self, other: &Run) -> bool {
+        let (target, source) = (&self.descriptor, &other.descriptor);
+        self.number > other.number && target.start <= source.start && source.end <= target.end
+    }
+
     /// The share of its rows, when it was written, that do not say that a row is deleted.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn share_of_values(&self) -> f64 {

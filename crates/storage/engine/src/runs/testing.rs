@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use seawall_io::Disk;
 use seawall_memtable::{Cursor, Memtable};
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use seawall_tree::{BulkLoader, Change, MergeSource, Superblock};
@@ -26,21 +27,26 @@ pub(crate) fn open(disk: &SimulatedDisk) -> Result<Database, Error> {
 
 /// As `open`; runs may have so many percent of the main part.
 pub(crate) fn open_with(disk: &SimulatedDisk, run_percent: u32) -> Result<Database, Error> {
-    let environment = Environment {
-        disk: Arc::new(disk.clone()),
-        clock: Arc::new(SimulatedClock::default()),
-        random: Arc::new(SimulatedRandom::new(1)),
-    };
+    open_on(Arc::new(disk.clone()), |options| options.checkpoint.runs.run_percent = run_percent)
+}
+
+/// As `open`, on any disk, with some options changed.
+pub(crate) fn open_on(disk: Arc<dyn Disk>, change: impl FnOnce(&mut Options)) -> Result<Database, Error> {
+    let clock = Arc::new(SimulatedClock::default());
+    let environment = Environment { disk, clock, random: Arc::new(SimulatedRandom::new(1)) };
     let options = Options::default().with(|options| {
         options.format.page_bytes = 4096;
         options.format.segment_bytes = 64 << 10;
         options.memory.memtable_bytes = 1 << 20;
         options.memory.cache_bytes = 256 << 10;
         options.checkpoint.chunk_bytes = 64 << 10;
-        options.checkpoint.runs.run_percent = run_percent;
+        options.checkpoint.runs.run_percent = 100;
+        // Runs become one in tests that ask for it.
+        options.checkpoint.runs.fan_in = 16;
         options.checkpoint.runs.run_count = 64;
         options.recovery.threads = 1;
         options.background = Background::Manual;
+        change(options);
     });
     Database::open(environment, options)
 }
@@ -121,6 +127,7 @@ fn write_run(engine: &Engine, number: RunNumber, frozen: &Frozen, filter_bits: u
     }
     let filter_bytes = filter.bytes;
     let row_count = rows.row_count();
+    let leaves = rows.leaf_count();
     for loader in [rows, filter.loader] {
         let plan = loader.graft(frozen.end).unwrap();
         engine.tree.apply_chunk(plan, None).unwrap();
@@ -132,8 +139,7 @@ fn write_run(engine: &Engine, number: RunNumber, frozen: &Frozen, filter_bits: u
         end: frozen.end,
         rows: row_count,
         deletions,
-        // Nobody needs to know.
-        leaves: 1,
+        leaves,
         row_bytes,
         first_storage: storages[0],
         last_storage: storages[storages.len() - 1],

@@ -14,6 +14,8 @@ use crate::row_key;
 use crate::runs::run::{RUNS, RunNumber};
 use crate::runs::testing::{add_filler, checkpoint_into_run, leave_unlisted_run, open, put};
 
+mod tiers;
+
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Runs that a database may have at most.

@@ -27,14 +27,21 @@ use crate::runs::route::first_row;
 use crate::runs::run::{Run, RunNumber};
 use crate::sabotage::{Defect, sabotaged};
 
+impl RunNumber {
+    /// As the tree knows the run.
+    pub(crate) fn stored(self) -> StoredRun {
+        StoredRun {
+            rows: self.rows_table().get(),
+            filter: self.filter_table().get(),
+            listed: self.list_key(),
+        }
+    }
+}
+
 impl Run {
     /// As the tree knows it.
     pub(crate) fn stored(&self) -> StoredRun {
-        StoredRun {
-            rows: self.number.rows_table().get(),
-            filter: self.number.filter_table().get(),
-            listed: self.number.list_key(),
-        }
+        self.number.stored()
     }
 }
 
@@ -88,10 +95,13 @@ impl Engine {
         // The log is flushed past all that is in runs, and a backup that began since the last checkpoint takes what has changed since
         // then by the stamps of pages.
         let merged = self.tree.swap_windows(windows, &stored, self.flushed());
-        let MergedWindow { chunk, emptied, segments, .. } = merged.map_err(|error| Error::tree(&error))?;
+        let MergedWindow { chunk, emptied, segments, leaves, .. } =
+            merged.map_err(|error| Error::tree(&error))?;
         if chunk.is_empty() {
             return Ok(());
         }
+        let written_before = totals.written_bytes();
+        totals.add_leaves(leaves, leaves * self.tree.format().page_bytes() as u64);
         let emptied: Vec<RunNumber> = emptied.iter().map(|index| runs[*index].number).collect();
         if emptied.is_empty() {
             self.apply_chunk(chunk, None, totals)?;
@@ -103,6 +113,9 @@ impl Engine {
             self.apply_chunk(chunk, Some(&superblock), totals)?;
             self.redo.stored(superblock);
         }
+        if leaves > 0 {
+            self.counters.run_merges.count_window(totals.written_bytes() - written_before);
+        }
         // Not before: who misses a row that is gone from a run asks the main part then, at a version of the tree that has passed.
         let segments = segments.into_iter().map(|(index, range)| (runs[index].number, range));
         self.forget(&emptied, &segments.collect::<Vec<_>>());
@@ -110,7 +123,7 @@ impl Engine {
     }
 
     /// Takes from readers runs that are not in the tree any more, and segments of filters.
-    fn forget(&self, emptied: &[RunNumber], segments: &[(RunNumber, Range<Vec<u8>>)]) {
+    pub(crate) fn forget(&self, emptied: &[RunNumber], segments: &[(RunNumber, Range<Vec<u8>>)]) {
         if emptied.is_empty() && segments.is_empty() {
             return;
         }

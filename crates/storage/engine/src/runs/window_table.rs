@@ -4,7 +4,8 @@
 //!   windows by key   [ 2000 leaves | 40 of runs ][ 1900 | 700 ][ 2010 | 90 ] ...
 //!                                                     ^ the fullest
 //! ```
-//! It is read from interior pages alone, and kept up to date: a run adds its leaves, and a window that was merged is looked at again.
+//! It is read from interior pages alone, and kept up to date: a run adds its leaves, a window that was merged is looked at again, and where
+//! runs have become one, the leaves of that count in the place of theirs.
 //! Nothing of it is on disk.
 
 use std::ops::Range;
@@ -20,6 +21,9 @@ use crate::runs::run::{Run, RunNumber};
 
 /// The prefix of the keys of a run.
 type Prefix = [u8; row_key::TABLE_BYTES];
+
+/// From a row key on, up to another one; `None`: to the end.
+type KeyRange<'k> = (&'k [u8], Option<&'k [u8]>);
 
 /// A range of keys, up to where the next window begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,11 +66,35 @@ impl WindowTable {
 
     /// Counts the leaves of one more run.
     pub(super) fn add(&mut self, tree: &Tree, run: &Run) -> Result<(), TreeError> {
-        self.runs.push(run.number);
-        let mut fences = Fences::begin(tree, &run.prefix(), &first_user_key())?;
-        while let Some(fence) = fences.take()? {
+        self.put_in(tree, run, (&[], None))
+    }
+
+    /// The rows of a known run from one key on, up to another one or its end, are about to be taken out of it: its leaves that begin there
+    /// count no more.
+    pub(super) fn take_out(&mut self, tree: &Tree, run: &Run, range: KeyRange<'_>) -> Result<(), TreeError> {
+        self.count(tree, run, range, |leaves| *leaves = leaves.saturating_sub(1))
+    }
+
+    /// A run has got rows in such a range: its leaves that begin there are counted.
+    pub(super) fn put_in(&mut self, tree: &Tree, run: &Run, range: KeyRange<'_>) -> Result<(), TreeError> {
+        if !self.runs.contains(&run.number) {
+            self.runs.push(run.number);
+        }
+        self.count(tree, run, range, |leaves| *leaves += 1)
+    }
+
+    fn count(
+        &mut self,
+        tree: &Tree,
+        run: &Run,
+        (from, to): KeyRange<'_>,
+        count: impl Fn(&mut u64),
+    ) -> Result<(), TreeError> {
+        let from = from.max(&first_user_key()[..]).to_vec();
+        let mut fences = Fences::begin(tree, &run.prefix(), &from)?;
+        while let Some(fence) = fences.take()?.filter(|fence| to.is_none_or(|to| &fence[..] < to)) {
             let above = self.windows.partition_point(|window| window.lower <= fence);
-            self.windows[above.saturating_sub(1)].run_leaves += 1;
+            count(&mut self.windows[above.saturating_sub(1)].run_leaves);
         }
         Ok(())
     }

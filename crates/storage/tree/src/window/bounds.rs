@@ -194,7 +194,7 @@ impl Tree {
         let parts = runs.iter().flat_map(StoredRun::gone).collect();
         let chunk = self.swap(in_order(parts), &[], stamp)?;
         let emptied = (0..runs.len()).collect();
-        apply(MergedWindow { chunk, emptied, segments: Vec::new(), rows: 0, rows_read: 0 })
+        apply(MergedWindow { chunk, emptied, segments: Vec::new(), rows: 0, rows_read: 0, leaves: 0 })
     }
 
     /// The smallest key at or after `from` that a run has.

@@ -25,6 +25,7 @@ use crate::chunk::ChunkPlan;
 use crate::error::TreeError;
 use crate::merge::{Change, OldValues};
 use crate::page::{LeafValue, OverflowReference};
+use crate::sabotage::{Defect, sabotaged};
 use crate::swap::Part;
 use crate::tree::Tree;
 
@@ -138,6 +139,10 @@ impl Tree {
                     slice.row_bytes += value.total_bytes;
                     slice.load.push_reference(&key, value)?;
                 }
+                Winner::Stored(LeafValue::Deleted) if sabotaged(Defect::DeletionDroppedInTier) => {
+                    merging.advance()?;
+                    continue;
+                }
                 Winner::Stored(LeafValue::Deleted) => {
                     slice.deletions += 1;
                     slice.load.push_change(&key, Change::Delete)?;
@@ -176,7 +181,8 @@ impl Tree {
     /// `Io`, or a damaged page. The tree is unchanged, and the slice is given up.
     ///
     /// # Panics
-    /// If the slice is the last one, and a run has rows before it.
+    /// If the slice is the last one, and a run has rows before it; or if the target has rows behind the beginning of the slice, in whose place
+    /// the slice would come.
     pub fn swap_slice(
         &self,
         slice: LoadedSlice,
@@ -186,6 +192,10 @@ impl Tree {
         stamp: Lsn,
     ) -> Result<MergedSlice, TreeError> {
         let (mut parts, mut emptied, mut segments) = (Vec::new(), Vec::new(), Vec::new());
+        assert!(
+            slice.rows == 0 || target.first_key(&self.pages, &slice.from)?.is_none(),
+            "a slice over rows of its target"
+        );
         // Where the slice is the last one there is no key behind it: the runs are all emptied.
         let range = slice.next.as_ref().map(|next| slice.from.clone()..next.clone());
         let ranges: Vec<_> = range.as_ref().into_iter().collect();

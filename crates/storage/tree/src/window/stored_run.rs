@@ -11,6 +11,7 @@ use crate::error::TreeError;
 use crate::merge::OldValues;
 use crate::page::RUN_PREFIX_BYTES;
 use crate::published::PublishedPages;
+use crate::sabotage::{Defect, sabotaged};
 use crate::swap::Part;
 use crate::tree::Tree;
 
@@ -111,7 +112,7 @@ impl StoredRun {
         let (mut parts, mut segments) = (Vec::new(), Vec::<Range<Vec<u8>>>::new());
         for window in windows {
             let range = self.key(&window.start)..self.key(&window.end);
-            parts.push(Part::Cut { range, values: OldValues::Keep });
+            parts.push(Part::Cut { range, values: moved_values() });
             let Some(used_up) = self.segments_used_up(pages, window, windows)? else { continue };
             match segments.last_mut() {
                 // A segment may have rows in two windows.
@@ -167,10 +168,15 @@ impl StoredRun {
     pub(super) fn gone(&self) -> Vec<Part> {
         vec![
             Part::Delete { key: self.listed.clone() },
-            Part::Cut { range: all(self.rows), values: OldValues::Keep },
+            Part::Cut { range: all(self.rows), values: moved_values() },
             Part::Cut { range: all(self.filter), values: OldValues::Free },
         ]
     }
+}
+
+/// What becomes of the long values of rows that are taken out of a run: those that won are elsewhere, with their values.
+fn moved_values() -> OldValues {
+    if sabotaged(Defect::LongValueFreedWithRun) { OldValues::Free } else { OldValues::Keep }
 }
 
 /// The smallest key above.

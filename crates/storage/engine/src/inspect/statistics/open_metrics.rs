@@ -179,6 +179,18 @@ impl Statistics {
         families.gauge("run_bytes", "Bytes of these rows.", self.runs.row_bytes);
         families.gauge("run_filter_bytes", "Memory of the filters of runs.", self.runs.filter_bytes);
         families.gauge("runs_unfiltered", "Runs that each lookup reads.", self.runs.unfiltered);
+        families.counter(
+            "run_tier_slices",
+            "Parts of runs that were merged with each other.",
+            self.runs.tier_slices,
+        );
+        families.counter("run_tier_bytes", "Bytes written for these.", self.runs.tier_bytes);
+        families.counter(
+            "run_windows",
+            "Windows of the tree that were merged with what runs have there.",
+            self.runs.windows,
+        );
+        families.counter("run_window_bytes", "Bytes written for these.", self.runs.window_bytes);
     }
 
     fn checkpoint_families(&self, families: &mut Families) {
