@@ -364,6 +364,7 @@ fn a_timeline_that_was_written_here_in_an_earlier_life_is_received_as_any_other(
         let received = ReceivedLog::begin(arc(&standby), &options()).unwrap();
         receive(&received, &mut log.stream(received.wanted()).unwrap(), &mut random).unwrap();
         let end = received.end().unwrap();
+        let other = standby.copy();
         let timeline = TimelineId::new(2).unwrap();
         let mark = TimelineMark::from_bytes([5; 16]);
         let history = TimelineHistory::first().fork(timeline, end.lsn, mark, "promoted");
@@ -373,8 +374,9 @@ fn a_timeline_that_was_written_here_in_an_earlier_life_is_received_as_any_other(
         let own: Vec<Vec<u8>> = (0..20_u8).map(|byte| vec![byte; 3_000]).collect();
         own[..10].iter().for_each(|value| assert!(commit(&written, value).is_ok()));
         // What another server has of it.
-        let other = SimulatedDisk::new(seed + 1);
-        let source = ReceivedLog::begin(arc(&other), &of_next).unwrap();
+        let (source, _, _) = reopen(&other, &options(), &TimelineHistory::first(), first()).unwrap();
+        source.end().unwrap();
+        let source = source.begin_next(&of_next).unwrap();
         receive(&source, &mut written.stream(source.wanted()).unwrap(), &mut random).unwrap();
         // And what is in the pending files alone.
         own[10..].iter().for_each(|value| assert!(append(&written, value).is_ok()));
