@@ -74,8 +74,8 @@ fn every_command_has_a_page() {
         let page = String::from_utf8(scratch.read(&format!("share/man1/{name}.1"))).unwrap();
         assert!(page.contains(&format!(".TH {name} 1")), "{page}");
     }
-    // `seawall-repo` has no answer of its own, and a page.
-    assert_eq!(answer, format!("wrote {} pages to share/man1\n", names.len() + 1));
+    // `seawall-repo` and `seawall-inspect` have no answer of their own, and a page.
+    assert_eq!(answer, format!("wrote {} pages to share/man1\n", names.len() + 2));
     let page = String::from_utf8(scratch.read("share/man1/seawall-stats.1")).unwrap();
     assert!(page.contains("openmetrics") && page.contains("seawall stats bank"), "{page}");
     assert!(page.contains("Memory for cached pages"), "an option that `-h` leaves out: {page}");
