@@ -51,8 +51,10 @@ impl Engine {
         for run in runs {
             sizes.push(self.leaves_left(run)?);
         }
+        // Where writers begin to be slowed, at the latest.
         let usual = usize::try_from(runs_usual(options.fan_in.into(), options.run_count.into()));
-        let too_many = || (runs.len() > usual.unwrap_or(usize::MAX)).then(|| cheapest(&sizes, fan_in));
+        let most = run_count.min(usual.unwrap_or(usize::MAX).saturating_add(1));
+        let too_many = || (runs.len() >= most).then(|| cheapest(&sizes, fan_in));
         let sources = of_a_size(&sizes, fan_in).or_else(too_many).map(|chosen| runs[chosen].to_vec());
         Ok(sources.map(|mut sources| {
             if sabotaged(Defect::TierSkipsRun) && sources.len() > 2 {
