@@ -373,7 +373,12 @@ impl Engine {
     fn store_begin(&self, end: Lsn, next_run: u64) -> Result<(), Error> {
         let _storing = self.redo.storing();
         let current = self.redo.superblock();
-        let next_run = if sabotaged(Defect::RunNumberReused) { current.next_run } else { next_run };
+        // The caller has read it before, and another one may have drawn a number since.
+        let next_run = if sabotaged(Defect::RunNumberReused) {
+            current.next_run
+        } else {
+            next_run.max(current.next_run)
+        };
         let superblock = Superblock { log_end: end.max(current.log_end), next_run, ..current.clone() };
         if self.log.is_read_only() || superblock == current {
             return Ok(());

@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::policy::FailedRule;
 use crate::options::PublishStatistics;
+use crate::pacing::run_debt::RunFill;
 use crate::runs::debt::{Aim, Slice};
 
 /// How long a failed checkpoint waits before it is tried again.
@@ -166,7 +167,11 @@ impl Engine {
         let aim = if self.is_idle(state) { Aim::NoRuns } else { Aim::Share };
         let merge = || Priority::GivesWay.run(|| self.merge_slice(state, aim, totals));
         let merged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge));
-        self.note_runs(state);
+        // Merges that fail again and again slow nobody: it would help them nothing.
+        match merged {
+            Ok(Ok(_)) => self.note_runs(state),
+            _ => self.pacing.note_runs(&RunFill::default(), || self.fill()),
+        }
         match merged {
             Ok(Ok(slice)) => slice != Slice::Nothing,
             Ok(Err(error)) => {

@@ -8,6 +8,8 @@ use crate::snapshots::view::Frozen;
 
 /// A pause of the checkpoint is cut into pieces of this length, so that it ends soon after its reason has.
 const PAUSE: Duration = Duration::from_millis(5);
+/// A checkpoint of less than this part of the memory for memtables does not say how fast large ones are.
+const LEARNT_FROM_SHARE: u64 = 16;
 
 /// The progress of one merge.
 pub(crate) struct MergePace<'e> {
@@ -114,7 +116,9 @@ impl<'e> MergePace<'e> {
 
     /// The checkpoint has ended after `total`: the next one is expected to be as fast.
     pub(crate) fn learn(&self, total: Duration) {
-        self.engine.pacing.run_debt.learn(self.bytes, total.saturating_sub(self.paused).as_secs_f64());
+        if self.bytes >= self.engine.options.memory.memtable_bytes / LEARNT_FROM_SHARE {
+            self.engine.pacing.run_debt.learn(self.bytes, total.saturating_sub(self.paused).as_secs_f64());
+        }
         let mut speed = self.engine.pacing.merge_speed.lock();
         speed.learn(self.done, self.merging, total.saturating_sub(self.paused));
     }

@@ -34,15 +34,19 @@ pub(crate) struct RunFill {
     pub(crate) run_count: u64,
 }
 
+/// How many runs there may be before they count as a debt, and before some are merged whatever their sizes: as many as come together until
+/// they are of a size, and some more.
+pub(crate) fn runs_usual(fan_in: u64, run_count: u64) -> u64 {
+    u64::midpoint(fan_in.min(run_count), run_count)
+}
+
 impl RunFill {
     /// Zero where runs may be as they are, one where they are at their limit.
     pub(crate) fn debt(&self) -> f64 {
         let soft = number(self.tree_leaves) * number(self.run_percent) / 100.0;
         let hard = 2.0 * soft + 4.0 * number(self.memtable_leaves.max(1));
         let by_leaves = (number(self.leaves) - soft) / (hard - soft);
-        // As many as come together before they are of a size, and some more.
-        let most = number(self.run_count);
-        let usual = (number(self.fan_in).min(most) + most) / 2.0;
+        let (most, usual) = (number(self.run_count), number(runs_usual(self.fan_in, self.run_count)));
         let by_count = (number(self.count) - usual) / (most - usual).max(1.0);
         by_leaves.max(by_count).max(0.0)
     }
@@ -70,7 +74,7 @@ impl RunDebt {
         f64::from_bits(self.debt.load(Ordering::Relaxed))
     }
 
-    /// A checkpoint of so many bytes of memtable took `seconds`. Little of either tells nothing.
+    /// A checkpoint of so many bytes of memtable took `seconds`. Little of either tells nothing: syncs are most of a small one.
     pub(crate) fn learn(&self, bytes: u64, seconds: f64) {
         if bytes >= 64 << 10 && seconds > 0.0 {
             self.checkpoint_speed.store((number(bytes) / seconds).to_bits(), Ordering::Relaxed);

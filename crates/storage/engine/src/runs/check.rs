@@ -38,11 +38,11 @@ impl Wrong {
 }
 
 /// Checks the rows of a run and its filter, and tells what is wrong. It ends early where a page cannot be read: the check of the tree
-/// reports those. Rows may be cut out of the run meanwhile, which nobody notices here.
+/// reports those. Rows may be cut out of the run meanwhile, which nobody notices here, or come, where it is made of others.
 pub(crate) fn check_run(run: &Run, tree: &Tree, tell: &mut dyn FnMut(String)) -> CheckedRun {
     let mut checked = CheckedRun::default();
     // First: rows that are cut out afterwards take segments with them, and no row comes.
-    let filter = match Filter::read(tree, run.number.filter_table(), &|_| true) {
+    let mut filter = match Filter::read(tree, run.number.filter_table(), &|_| true) {
         Ok(filter) if run.descriptor.filter_bits > 0 => filter,
         Ok(_) => None,
         Err(error @ Error::Catalog { .. }) => {
@@ -52,6 +52,9 @@ pub(crate) fn check_run(run: &Run, tree: &Tree, tell: &mut dyn FnMut(String)) ->
         Err(_) => None,
     };
     checked.segments = filter.as_ref().map_or(0, Filter::segment_count);
+    let lacks = |filter: &Option<Filter>, row_key: &[u8]| {
+        filter.as_ref().is_some_and(|filter| !filter.may_contain(row_key, row_hash(row_key)))
+    };
     let (mut misplaced, mut forgotten) = (Wrong::default(), Wrong::default());
     let (from, to) = row_key::table_range(run.number.rows_table());
     let Ok(mut cursor) = LeafCursor::seek(tree.pages(), &from) else { return checked };
@@ -65,8 +68,16 @@ pub(crate) fn check_run(run: &Run, tree: &Tree, tell: &mut dyn FnMut(String)) ->
         if !row_key::table_of(row_key).is_some_and(|storage| run.may_have_rows_of(storage)) {
             misplaced.note(row_key);
         }
-        if filter.as_ref().is_some_and(|filter| !filter.may_contain(row_key, row_hash(row_key))) {
-            forgotten.note(row_key);
+        if lacks(&filter, row_key) {
+            // The row may have come since the filter was read, and its segment with it.
+            if forgotten.count == 0
+                && let Ok(Some(newer)) = Filter::read(tree, run.number.filter_table(), &|_| true)
+            {
+                filter = Some(newer);
+            }
+            if lacks(&filter, row_key) {
+                forgotten.note(row_key);
+            }
         }
         if cursor.advance(tree.pages()).is_err() {
             break;

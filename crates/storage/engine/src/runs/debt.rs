@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use seawall_tree::TreeError;
 
+use crate::checkpoint::merge_source::first_user_key;
 use crate::checkpoint::statistics::Totals;
 use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
@@ -60,8 +61,15 @@ impl Engine {
             Aim::NoRuns => 0,
         };
         // Where all runs are to go, it would be work for nothing.
-        if percent > 0 && self.merge_tier_slice(state, totals)? == Slice::Tier {
-            return Ok(Slice::Tier);
+        if percent > 0 {
+            match self.merge_tier_slice(state, totals) {
+                Ok(Slice::Tier) => return Ok(Slice::Tier),
+                Ok(_) => {}
+                // Windows end runs, too, and may need other pages. What stops them as well is the caller's to report.
+                Err(error) => {
+                    tracing::error!(%error, "merging runs into one failed; it will be tried again");
+                }
+            }
         }
         let mut table = self.windows_with(state.windows.take(), &runs).map_err(failed)?;
         let (tree_leaves, run_leaves) = table.leaves();
@@ -69,8 +77,12 @@ impl Engine {
         let Some(index) = due else {
             state.windows = Some(table);
             if aim == Aim::NoRuns {
-                // Rows in leaves that begin before all others of their run, which were not counted.
-                self.settle_runs(totals)?;
+                // Rows in windows that the leaf of a run only reaches into, where it was not counted.
+                if let Some(window) = self.window_from(&first_user_key())? {
+                    self.merge_window(window, totals)?;
+                    return Ok(Slice::Window);
+                }
+                self.strike_off_emptied(totals)?;
             }
             return Ok(Slice::Nothing);
         };
@@ -134,7 +146,6 @@ mod tests {
     };
 
     use super::*;
-    use crate::checkpoint::merge_source::first_user_key;
     use crate::database::Database;
     use crate::runs::fences::Fences;
     use crate::runs::testing::{checkpoint_into_run, open_with};

@@ -18,6 +18,7 @@ use crate::catalog::first_local_key;
 use crate::checkpoint::merge_source::first_user_key;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::pacing::run_debt::runs_usual;
 use crate::runs::route::first_row;
 use crate::runs::run::Run;
 use crate::sabotage::{Defect, sabotaged};
@@ -40,8 +41,9 @@ impl Engine {
         if let Some((target, sources)) = unfinished(runs) {
             return self.resumed(target, sources);
         }
-        let fan_in = usize::try_from(self.options.checkpoint.runs.fan_in).unwrap_or(usize::MAX);
-        let run_count = usize::try_from(self.options.checkpoint.runs.run_count).unwrap_or(usize::MAX);
+        let options = &self.options.checkpoint.runs;
+        let fan_in = usize::try_from(options.fan_in).unwrap_or(usize::MAX);
+        let run_count = usize::try_from(options.run_count).unwrap_or(usize::MAX);
         if runs.len() < fan_in.min(run_count) {
             return Ok(None);
         }
@@ -49,7 +51,10 @@ impl Engine {
         for run in runs {
             sizes.push(self.leaves_left(run)?);
         }
-        let too_many = || (runs.len() >= run_count).then(|| cheapest(&sizes, fan_in));
+        // Where writers begin to be slowed, at the latest.
+        let usual = usize::try_from(runs_usual(options.fan_in.into(), options.run_count.into()));
+        let most = run_count.min(usual.unwrap_or(usize::MAX).saturating_add(1));
+        let too_many = || (runs.len() >= most).then(|| cheapest(&sizes, fan_in));
         let sources = of_a_size(&sizes, fan_in).or_else(too_many).map(|chosen| runs[chosen].to_vec());
         Ok(sources.map(|mut sources| {
             if sabotaged(Defect::TierSkipsRun) && sources.len() > 2 {

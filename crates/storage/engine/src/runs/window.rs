@@ -56,7 +56,11 @@ impl Engine {
             from.clone_from(&window.end);
             self.merge_window(window, totals)?;
         }
-        // Those that had nothing left, because the tables were dropped.
+        self.strike_off_emptied(totals)
+    }
+
+    /// Takes runs off the list that have nothing left, because the tables were dropped.
+    pub(super) fn strike_off_emptied(&self, totals: &mut Totals) -> Result<(), Error> {
         self.swap_windows(Vec::new(), &self.runs_to_merge(), totals)
     }
 
@@ -145,7 +149,7 @@ impl Engine {
 
     /// The next window at or after `from` where runs that may be merged have rows: about `checkpoint.chunk_bytes` of leaves, of the main
     /// part and of runs together.
-    fn window_from(&self, from: &[u8]) -> Result<Option<Range<Vec<u8>>>, Error> {
+    pub(super) fn window_from(&self, from: &[u8]) -> Result<Option<Range<Vec<u8>>>, Error> {
         let runs = self.runs_to_merge();
         let mut first: Option<(Vec<u8>, RunNumber)> = None;
         for run in &runs {
