@@ -146,8 +146,8 @@ impl Engine {
         }
     }
 
-    /// Merges a window of runs, or a part of them into one another, if that is due and nobody wants to change the tree meanwhile; whether it
-    /// did. It rests afterwards where it has written too fast.
+    /// Merges a window of runs, or a slice of runs that become one, if one is due and nobody waits to change the tree. Returns whether it
+    /// merged. Rests afterwards to keep to the limit of writes.
     fn merge_runs_meanwhile(&self) -> bool {
         let (started, mut totals) = (self.clock().monotonic(), Totals::default());
         let has_merged = self.merge_runs_in_turn(&mut totals);
@@ -167,13 +167,15 @@ impl Engine {
         let aim = if self.is_idle(state) { Aim::NoRuns } else { Aim::Share };
         let merge = || Priority::GivesWay.run(|| self.merge_slice(state, aim, totals));
         let merged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge));
-        // Merges that fail again and again slow nobody: it would help them nothing.
-        match merged {
-            Ok(Ok(_)) => self.note_runs(state),
-            _ => self.pacing.note_runs(&RunFill::default(), || self.fill()),
+        if !matches!(merged, Ok(Ok(_))) {
+            // Slower writers do not help a merge that fails.
+            self.pacing.note_runs(&RunFill::default(), || self.fill());
         }
         match merged {
-            Ok(Ok(slice)) => slice != Slice::Nothing,
+            Ok(Ok(slice)) => {
+                self.note_runs(state);
+                slice != Slice::Nothing
+            }
             Ok(Err(error)) => {
                 tracing::error!(%error, "merging runs failed; it will be tried again");
                 false

@@ -38,7 +38,7 @@ impl Wrong {
 }
 
 /// Checks the rows of a run and its filter, and tells what is wrong. It ends early where a page cannot be read: the check of the tree
-/// reports those. Rows may be cut out of the run meanwhile, which nobody notices here, or come, where it is made of others.
+/// reports those. A merge may move rows out of the run, or into it, during the check: neither is damage.
 pub(crate) fn check_run(run: &Run, tree: &Tree, tell: &mut dyn FnMut(String)) -> CheckedRun {
     let mut checked = CheckedRun::default();
     // First: rows that are cut out afterwards take segments with them, and no row comes.

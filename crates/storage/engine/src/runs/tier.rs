@@ -26,9 +26,9 @@ use crate::sabotage::{Defect, sabotaged};
 /// A merge of runs, at one of its slices.
 #[derive(Debug)]
 pub(super) struct Tier {
-    /// What is left of the runs that become one, the newest first. They have rows from `from` on only.
+    /// The runs that become one, the newest first. Their rows before `from` have moved to the target.
     pub(super) sources: Vec<Arc<Run>>,
-    /// What the slices before have made; `None` at the first one.
+    /// The run that earlier slices have built; `None` at the first slice.
     pub(super) target: Option<Arc<Run>>,
     /// Where the next slice begins, by row key; the empty key at the first one.
     pub(super) from: Vec<u8>,
@@ -110,7 +110,7 @@ fn of_a_size(sizes: &[f64], fan_in: usize) -> Option<std::ops::Range<usize>> {
     })
 }
 
-/// Of all neighbours, two to `count_max`, those of which merging has the least to read for each run that it ends.
+/// The two to `count_max` neighbouring runs whose merge reads the least for each run that it ends.
 ///
 /// # Panics
 /// If there are fewer than two runs.

@@ -12,7 +12,7 @@
 //! * The chunk of the first slice lists the target, and the superblock counts one more with it. A source that has nothing left is struck off
 //!   in the chunk that takes the last of it.
 //!
-//! What is on disk if the power goes: before the chunk is committed free pages, and a number that is never drawn again; then the new state
+//! If the power goes before the chunk is committed, the disk has free pages and a number that is never drawn again; after it, the new state
 //! (`seawall_tree`, `swap_slice`).
 
 use std::sync::Arc;

@@ -92,7 +92,7 @@ fn prefix_of(key: &[u8]) -> u128 {
     }
 }
 
-/// What has a place in the order: a row, or a key that is looked for.
+/// A row, or a key to search for: both have a place in the order.
 trait Placed {
     fn prefix(&self) -> u128;
     fn key(&self) -> &[u8];
