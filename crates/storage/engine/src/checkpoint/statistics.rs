@@ -46,11 +46,12 @@ impl Trigger {
 /// Where the time of a checkpoint went. Sums over its chunks, unless it says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointDurations {
-    /// Starting a new active memtable, with the wait for commits on their way into the old one.
+    /// Starting a new active memtable, with the wait for commits on their way into the old one. Commits wait for nothing else of a
+    /// checkpoint, unless the memtable is full.
     pub freeze: Duration,
     /// Making the log durable past the freeze point.
     pub log_flush: Duration,
-    /// Building the changed pages: reading the old ones, merging, checksums.
+    /// Building the changed pages: rows of transactions in doubt, reading the old pages, merging, checksums.
     pub merge: Duration,
     /// Compressing page images and writing them to the recovery file.
     pub recovery_write: Duration,

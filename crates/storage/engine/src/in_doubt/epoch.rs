@@ -85,19 +85,24 @@ impl PreparedEpoch {
     /// the parts of long bodies. `in_doubt_before`: transactions in doubt when it began. How many are now.
     pub(crate) fn settle(&self, memtable: &Memtable, in_doubt_before: u64) -> u64 {
         let changes = self.changes.lock();
-        for (stamp, (_, body)) in &changes.entered {
+        // In the order of their keys: each row then finds its place beside the one before.
+        let mut entered: Vec<_> = changes.entered.iter().map(|(stamp, (_, body))| (*stamp, body)).collect();
+        entered.sort_unstable_by_key(|(stamp, _)| *stamp);
+        for (stamp, body) in &entered {
             if sabotaged(Defect::PreparedNotWritten) {
                 break;
             }
             let (key, value) = rows::head_row(*stamp, body);
             memtable.insert(&key, *stamp, Some(&value), || Lsn::ZERO);
         }
-        for (stamp, decided, parts) in &changes.gone {
+        let mut gone = changes.gone.clone();
+        gone.sort_unstable();
+        for (stamp, decided, parts) in &gone {
             for part in 0..*parts {
                 memtable.insert(&rows::part_key(*stamp, part), *decided, None, || Lsn::ZERO);
             }
         }
-        let bodies = changes.entered.iter().map(|(stamp, (_, body))| (*stamp, Arc::clone(body)));
+        let bodies = entered.iter().map(|(stamp, body)| (*stamp, Arc::clone(body)));
         *self.long_bodies.lock() = Arc::new(rows::LongBodies::only_long(bodies));
         let count = |count: usize| u64::try_from(count).expect("a count of things in memory");
         let in_doubt =
