@@ -221,7 +221,7 @@ pub(crate) struct Common {
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) cache_mib: u64,
     /// Bytes that sorted runs may have in Seawall, in percent of the main part: 5 to 100, or 0 for no runs
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) run_percent: u32,
     /// Bytes of a value, half of them compressible
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]

@@ -28,6 +28,6 @@ pub use database::{
     environment, forget_pending, open, slow_down_pages, template, template_with_id, try_open,
 };
 pub use options::{
-    Cell, master_key, other_place, plan_options, protected_options, small_options, wide_options,
+    Cell, draw_runs, master_key, other_place, plan_options, protected_options, small_options, wide_options,
     without_threads,
 };

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use seawall::{Background, ImageCompression, LockWait, MasterKey, Options, PageProtection, SecretKey};
+use seawall::{
+    Background, ImageCompression, LockWait, MasterKey, Options, PageProtection, RunOptions, SecretKey,
+};
+use seawall_simulation::SeededRandom;
 
 /// Options as small as they can be, so that a short workload meets every border.
 pub fn small_options() -> Options {
@@ -61,6 +64,17 @@ pub fn without_threads(options: &Options) -> Options {
     let mut options = Options { background: Background::Manual, ..options.clone() };
     options.checkpoint.threads = 1;
     options
+}
+
+/// Sorted runs: none, those of the defaults, or ones so small that a short workload has several and merges them.
+pub fn draw_runs(random: &mut SeededRandom) -> RunOptions {
+    RunOptions {
+        run_percent: *random.pick(&[0, 5, 25, 25, 100]),
+        leaves_min: *random.pick(&[1, 1, 4, 64]),
+        fan_in: *random.pick(&[2, 2, 4, 8]),
+        run_count: *random.pick(&[2, 3, 24]),
+        filter_bits: *random.pick(&[0, 10]),
+    }
 }
 
 /// The master key of encrypted databases.

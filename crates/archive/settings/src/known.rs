@@ -115,7 +115,7 @@ pub const KNOWN: &[Known] = &[
     setting("database.memtable_mib", Number(1, MIB_MAX), Value("256"), "memory for changed rows, in MiB"),
     setting("database.page_protection", OneOf(&["recovery-file", "log-images"]), Value("recovery-file"), "where second copies of pages are"),
     setting("database.page_image_compression", OneOf(&["none", "skip-garbage", "lz4", "zstd", "snappy"]), Value("lz4"), "of these copies"),
-    setting("database.run_percent", Number(0, 100), Value("0"), "what sorted runs may have, in percent of the rest of the tree; 5 at least, or 0: no runs"),
+    setting("database.run_percent", Number(0, 100), Value("25"), "what sorted runs may have, in percent of the rest of the tree; 5 at least, or 0: no runs"),
     setting("database.master_key_file", Path, Means("not encrypted"), "the file with the master key of databases"),
     setting("database.master_key_env", Text, Means("not encrypted"), "the environment variable that has it"),
     setting("database.master_key_command", HiddenText, Means("not encrypted"), "the command that prints it"),

@@ -28,6 +28,8 @@ pub(crate) struct BackgroundThreads {
     pub(crate) log_work: WaitWord,
     pub(crate) segment_work: WaitWord,
     rules_work: WaitWord,
+    /// Held while filters of runs are read: two threads that read them at once would take memory twice.
+    pub(crate) filters_turn: Mutex<()>,
     pub(crate) clean_work: WaitWord,
     /// Changes when a standby may have something to apply.
     pub(crate) apply_work: WaitWord,

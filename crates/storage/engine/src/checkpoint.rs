@@ -46,9 +46,10 @@ use crate::error::Error;
 use crate::in_doubt::rows::{self, LongBodies};
 use crate::log::parking::Door;
 use crate::pacing::merge_pace::MergePace;
-use crate::runs::debt::{Aim, Slice};
+use crate::pacing::run_debt::RunFill;
 use crate::runs::route::{Route, SparseRows, find_route};
 use crate::runs::run::{Run, RunNumber};
+use crate::runs::slice::{Aim, Slice};
 use crate::runs::write::WithListed;
 use crate::sabotage::{Defect, sabotaged};
 use crate::snapshots::kept_memory::ReplacedValues;
@@ -115,12 +116,17 @@ impl Engine {
     /// whatever comes of these merges: the next one tries those again that fail.
     fn merge_slices_due(&self, state: &mut CheckpointState) {
         loop {
-            match self.merge_slice(state, Aim::Share, &mut Totals::default()) {
+            let aim = match self.options.checkpoint.runs.run_percent {
+                0 => Aim::NoRuns,
+                _ => Aim::Share,
+            };
+            match self.merge_slice(state, aim, &mut Totals::default()) {
                 Ok(Slice::Window | Slice::Tier) => {}
                 Ok(Slice::Nothing) => break,
                 Err(error) => {
                     tracing::error!(%error, "merging runs failed; the next checkpoint tries it again");
-                    break;
+                    // Slower writers do not help a merge that fails.
+                    return self.pacing.note_runs(&RunFill::default(), || self.fill());
                 }
             }
         }
@@ -262,7 +268,6 @@ impl Engine {
         pace.count_all(frozen);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.cut_unlisted_runs(state, &mut pace, &mut totals)?;
-        priority.run(|| self.settle_unwanted_runs(&mut totals))?;
         // The guard stays with this thread.
         let remembered: &mut CheckpointState = state;
         let run =
@@ -409,12 +414,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Merges all runs into the main part where there should be none.
-    fn settle_unwanted_runs(&self, totals: &mut Totals) -> Result<(), Error> {
-        let is_due = self.options.checkpoint.runs.run_percent == 0 && !self.view().runs.is_empty();
-        if is_due { self.settle_runs(totals) } else { Ok(()) }
-    }
-
     /// Merges the rows of users: those that are dense in the tree in place, the others as a run, which is not listed yet.
     fn merge_user_rows(
         &self,
@@ -427,9 +426,10 @@ impl Engine {
         let skipped: Vec<TableId> = reclaim.iter().map(|(storage, _)| *storage).collect();
         let all = || FrozenRows::of_users(&frozen.memtable, frozen.start, skipped.clone());
         let rows = (&*frozen.memtable, frozen.start);
-        let sparse = match self.options.checkpoint.runs.run_percent {
+        let options = &self.options.checkpoint.runs;
+        let sparse = match options.run_percent {
             0 => SparseRows::Direct,
-            _ => SparseRows::IntoRun,
+            _ => SparseRows::IntoRun { leaves_min: options.leaves_min.into() },
         };
         match find_route(&self.tree, rows, &skipped, &self.view().runs, sparse)? {
             Route::Direct => self.merge_directly(frozen, all(), pace, totals).map(|()| None),

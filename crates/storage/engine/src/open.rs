@@ -79,6 +79,9 @@ fn check_run_options(options: &RunOptions) -> Result<(), Error> {
     if options.run_percent != 0 && !(5..=100).contains(&options.run_percent) {
         return refuse("checkpoint.runs.run_percent", "must be from 5 to 100, or 0 for no runs");
     }
+    if !(1..=1 << 16).contains(&options.leaves_min) {
+        return refuse("checkpoint.runs.leaves_min", "must be from 1 to 65536");
+    }
     if !(2..=16).contains(&options.fan_in) {
         return refuse("checkpoint.runs.fan_in", "must be from 2 to 16");
     }

@@ -278,8 +278,11 @@ impl Default for CheckpointOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
     /// Bytes that runs may have, in percent of the main part, before they are merged into it: 5 to 100, or 0. Low: less space, faster
-    /// scans. High: fewer bytes written. 0, the default: checkpoints write no new runs, and merge those that are there.
+    /// scans. High: fewer bytes written. 0: checkpoints write no new runs, and those that are there are merged. Default 25.
     pub run_percent: u32,
+    /// Leaves of which few rows have changed, before a checkpoint writes a run: 1 to 65,536. Fewer are changed in place. Low: fewer bytes
+    /// written. High: fewer runs to read. Default 64.
+    pub leaves_min: u32,
     /// So many runs of a size become one: 2 to 16. Low: fewer runs to read. High: fewer bytes written. Default 8.
     pub fan_in: u32,
     /// As many runs as there should be: 2 to 64. Writers are slowed before, and at this many, runs become one whatever their sizes. There may
@@ -293,7 +296,7 @@ pub struct RunOptions {
 
 impl Default for RunOptions {
     fn default() -> RunOptions {
-        RunOptions { run_percent: 0, fan_in: 8, run_count: 24, filter_bits: 10 }
+        RunOptions { run_percent: 25, leaves_min: 64, fan_in: 8, run_count: 24, filter_bits: 10 }
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) mod merge_counters;
 pub(crate) mod route;
 pub(crate) mod run;
 pub(crate) mod settle;
+pub(crate) mod slice;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -440,11 +440,12 @@ fn r4_a_run_is_listed_with_the_redo_point() {
 #[test]
 fn r5_a_crash_between_leaves_equal_copies() {
     let (base, rows) = crashed(6, 3);
-    let mut counts = [0; 4];
+    let mut counts = [0; 5];
     crash_everywhere(&base, &rows, &without_runs(), |model, _| {
         counts[usize::try_from(model.runs().count).unwrap()] += 1;
     });
-    assert!(counts[3] > 5 && counts[0] > 0, "{counts:?}");
+    // Before; with one more, for rows that older runs have, too; after their merge.
+    assert!(counts[3] > 5 && counts[4] > 0 && counts[0] > 0, "{counts:?}");
 }
 
 #[test]
@@ -500,7 +501,8 @@ fn a_full_disk_loses_nothing_in_any_step() {
             let model = Model::reopen(base.copy(), options.clone(), rows.clone());
             model.disk.set_capacity(Some(model.disk.allocated_bytes() + room));
             match model.database.checkpoint() {
-                Ok(_) => is_done = true,
+                // Without runs, the merges of those that are there come after the checkpoint.
+                Ok(_) => is_done = options.checkpoint.runs.run_percent > 0 || model.runs().count == 0,
                 Err(Error::DiskFull { .. }) => failed += 1,
                 Err(error) => panic!("{what}: {error:?}"),
             }
@@ -551,13 +553,13 @@ fn a_read_only_open_reads_through_runs_and_writes_nothing() {
 /// The same, where a crash may come in any call: of commits, of checkpoints that write runs and merge them, and of opens.
 #[test]
 fn a_crash_in_any_call_with_runs_loses_nothing() {
-    crash_in_any_call(RunOptions { run_percent: 10, fan_in: 2, run_count: 2, filter_bits: 10 });
+    crash_in_any_call(RunOptions { run_percent: 10, fan_in: 2, run_count: 2, ..RunOptions::default() });
 }
 
 /// Where runs are seldom merged into the main part, and most become one.
 #[test]
 fn a_crash_in_any_call_with_runs_that_become_one_loses_nothing() {
-    crash_in_any_call(RunOptions { run_percent: 100, fan_in: 2, run_count: 24, filter_bits: 10 });
+    crash_in_any_call(RunOptions { run_percent: 100, fan_in: 2, ..RunOptions::default() });
 }
 
 fn crash_in_any_call(runs: RunOptions) {

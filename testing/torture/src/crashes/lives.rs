@@ -15,7 +15,7 @@ use seawall_crash_harness::recover::{find_state, recover};
 use seawall_crash_harness::session::{Session, Step};
 use seawall_crash_harness::state::State;
 use seawall_crash_harness::{
-    Cell, master_key, other_place, plan, slow_down_pages, small_options, try_open, without_threads,
+    Cell, draw_runs, master_key, other_place, plan, slow_down_pages, small_options, try_open, without_threads,
 };
 use seawall_simulation::{Call, Operation, PowerLoss, SeededRandom, SimulatedDisk};
 
@@ -229,6 +229,7 @@ pub(super) fn random_options(cell: Cell, random: &mut SeededRandom) -> Options {
     options.checkpoint.page_protection = cell.protection;
     options.checkpoint.page_image_compression = cell.compression;
     options.master_key = random.chance(1, 4).then(master_key);
+    options.checkpoint.runs = draw_runs(random);
     options
 }
 

@@ -8,6 +8,7 @@ use seawall::{
     PageProtection, SecretKey,
 };
 use seawall_crash_harness::comparison::Difference;
+use seawall_crash_harness::draw_runs;
 use seawall_crash_harness::state::State;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
@@ -568,5 +569,6 @@ fn draw_options(random: &mut SeededRandom) -> Options {
     options.background =
         *random.pick(&[Background::Manual, Background::Manual, Background::Manual, Background::Threads]);
     options.master_key = random.chance(1, 4).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32])));
+    options.checkpoint.runs = draw_runs(random);
     options
 }

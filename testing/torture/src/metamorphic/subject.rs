@@ -8,6 +8,7 @@ use seawall::{
     LockWait, MasterKey, MemoryOptions, Options, PageProtection, Savepoint, SecretKey, Snapshot, Table,
     Transaction, TransactionOptions,
 };
+use seawall_crash_harness::draw_runs;
 use seawall_io::{Clock, SystemClock};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
@@ -45,6 +46,7 @@ fn draw_options(set: u64, random: &mut SeededRandom) -> Options {
     drawn.transaction.lock_wait = LockWait::NoWait;
     drawn.background = if random.chance(1, 4) { Background::Threads } else { Background::Manual };
     drawn.master_key = random.chance(1, 4).then(|| MasterKey::Bytes(SecretKey::from_bytes([9; 32])));
+    drawn.checkpoint.runs = draw_runs(random);
     if set > 0 {
         return drawn;
     }

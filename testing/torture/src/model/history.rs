@@ -15,6 +15,7 @@ use seawall::{
     TransactionOptions,
 };
 use seawall::{MasterKey, SecretKey};
+use seawall_crash_harness::draw_runs;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 use super::plain::{
@@ -84,6 +85,7 @@ fn draw_options(random: &mut SeededRandom) -> Options {
     options.log.spare_segments = random.index(3);
     options.background = Background::Manual;
     options.master_key = random.chance(1, 5).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32])));
+    options.checkpoint.runs = draw_runs(random);
     options
 }
 

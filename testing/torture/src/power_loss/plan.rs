@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use seawall::{MasterKey, Options, PageProtection};
+use seawall::{MasterKey, Options, PageProtection, RunOptions};
+use seawall_crash_harness::draw_runs;
 use seawall_simulation::{PowerLoss, SeededRandom};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,11 @@ pub(super) struct Settings {
     is_encrypted: bool,
     compression: String,
     flush_interval_ms: u64,
+    /// `checkpoint.runs`.
+    run_percent: u32,
+    run_leaves_min: u32,
+    run_fan_in: u32,
+    run_count: u32,
 }
 
 /// How many of its commits a writing thread does not wait for.
@@ -53,6 +59,7 @@ pub(super) enum Wait {
 impl Settings {
     fn draw(random: &mut SeededRandom) -> Settings {
         let segment_bytes = *random.pick(&[64 << 10, 256 << 10, 1 << 20]);
+        let runs = draw_runs(random);
         Settings {
             seed: random.next_u64(),
             life: 0,
@@ -71,6 +78,10 @@ impl Settings {
             is_encrypted: random.chance(1, 4),
             compression: random.pick(&["none", "skip-garbage", "lz4", "zstd", "snappy"]).to_string(),
             flush_interval_ms: *random.pick(&[1, 10, 100]),
+            run_percent: runs.run_percent,
+            run_leaves_min: runs.leaves_min,
+            run_fan_in: runs.fan_in,
+            run_count: runs.run_count,
         }
     }
 
@@ -110,6 +121,13 @@ impl Settings {
         options.checkpoint.page_image_compression =
             self.compression.parse().expect("one of the names of this file");
         options.log.flush_interval = Duration::from_millis(self.flush_interval_ms);
+        options.checkpoint.runs = RunOptions {
+            run_percent: self.run_percent,
+            leaves_min: self.run_leaves_min,
+            fan_in: self.run_fan_in,
+            run_count: self.run_count,
+            ..RunOptions::default()
+        };
         options
     }
 

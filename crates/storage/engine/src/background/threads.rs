@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::in_doubt::policy::FailedRule;
 use crate::options::PublishStatistics;
 use crate::pacing::run_debt::RunFill;
-use crate::runs::debt::{Aim, Slice};
+use crate::runs::slice::Slice;
 
 /// How long a failed checkpoint waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -48,10 +48,10 @@ impl Engine {
             return Ok(());
         }
         if self.is_manual() {
-            self.read_filters();
+            self.read_filters(&|| true);
             return Ok(());
         }
-        self.start("seawall-filters", Box::new(Engine::read_filters))
+        self.start("seawall-filters", Box::new(|engine| engine.read_filters(&|| true)))
     }
 
     /// Starts those that a database needs besides when it takes writes.
@@ -118,6 +118,8 @@ impl Engine {
                 if self.merge_runs_meanwhile() {
                     continue;
                 }
+                // Merges may have left memory to those that had to do without.
+                self.read_filters(&|| !background.checkpoint_wanted.load(Ordering::SeqCst));
                 background.checkpoint_work.wait(seen, Some(IDLE));
                 continue;
             };
@@ -164,7 +166,7 @@ impl Engine {
         }
         let Some(mut state) = self.checkpoint_turn.try_take() else { return false };
         let state: &mut CheckpointState = &mut state;
-        let aim = if self.is_idle(state) { Aim::NoRuns } else { Aim::Share };
+        let aim = self.aim_of_merges(state);
         let merge = || Priority::GivesWay.run(|| self.merge_slice(state, aim, totals));
         let merged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge));
         if !matches!(merged, Ok(Ok(_))) {

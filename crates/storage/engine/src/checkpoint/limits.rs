@@ -58,10 +58,15 @@ impl Engine {
         if self.counters.reclaim.take_more() {
             return Some(Trigger::Interval);
         }
+        self.is_interval_over().then_some(Trigger::Interval)
+    }
+
+    /// Whether a checkpoint is due because the interval is over.
+    pub(crate) fn is_interval_over(&self) -> bool {
         let view = self.view();
         let changed = !view.is_active_empty() || view.unmerged().is_some();
         let has_work = changed || self.counters.reclaim.has_due(self.horizon());
-        (has_work && self.time_to_checkpoint().is_zero()).then_some(Trigger::Interval)
+        has_work && self.time_to_checkpoint().is_zero()
     }
 
     /// Time until the interval is over.

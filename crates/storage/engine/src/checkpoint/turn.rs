@@ -8,6 +8,7 @@ use seawall_types::{Lsn, TableId};
 
 use crate::catalog::ListedStorage;
 use crate::runs::run::RunNumber;
+use crate::runs::slice::Slice;
 use crate::runs::window_table::WindowTable;
 
 /// What checkpoints remember from one to the next.
@@ -27,6 +28,10 @@ pub(crate) struct CheckpointState {
     pub(crate) unlisted_runs_are_gone: bool,
     /// The number of the next run: the superblock says that it is used, and no page has it yet.
     pub(crate) drawn_run: Option<RunNumber>,
+    /// As that, of the run to be made of others.
+    pub(crate) drawn_target: Option<RunNumber>,
+    /// What was merged last: where a window and a slice of runs are due, they take turns.
+    pub(crate) last_slice: Slice,
     /// Which windows have how much of runs; `None` until it is asked for.
     pub(crate) windows: Option<WindowTable>,
     /// Leaves of the main part and of runs, by the last table of windows.
@@ -50,6 +55,8 @@ impl CheckpointTurn {
             strays_are_gone: false,
             unlisted_runs_are_gone: false,
             drawn_run: None,
+            drawn_target: None,
+            last_slice: Slice::Nothing,
             windows: None,
             counted_leaves: (0, 0),
         };

@@ -1,5 +1,6 @@
 //! The sorted runs of a database, one by one.
 
+use seawall_sync::MutexGuard;
 use seawall_tree::Group;
 use seawall_types::Lsn;
 
@@ -37,10 +38,18 @@ pub struct RunInfo {
 impl Engine {
     /// All runs, the newest first.
     pub(crate) fn run_infos(&self) -> Result<Vec<RunInfo>, Error> {
-        // Only who has the turn may go through interior pages.
-        let _turn = self.checkpoint_turn.take_patiently();
-        let runs = self.view().runs.clone();
-        runs.iter().map(|run| self.run_info(run)).collect()
+        let mut infos = Vec::new();
+        for run in self.view().runs.iter() {
+            // Only who has the turn may go through interior pages. One run at a time: a checkpoint may wait.
+            let turn = self.checkpoint_turn.take_patiently();
+            // As it is by now.
+            let listed = self.view().runs.iter().find(|listed| listed.number == run.number).cloned();
+            if let Some(run) = listed {
+                infos.push(self.run_info(&run)?);
+            }
+            MutexGuard::unlock_fair(turn);
+        }
+        Ok(infos)
     }
 
     fn run_info(&self, run: &Run) -> Result<RunInfo, Error> {

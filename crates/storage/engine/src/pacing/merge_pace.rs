@@ -142,6 +142,7 @@ impl Engine {
                 || self.lifecycle.check_open().is_err()
                 || self.checkpoint_turn.is_wanted()
                 || self.limit_reached().is_some()
+                || self.is_interval_over()
                 || self.pacing.is_behind_with_runs()
         };
         loop {

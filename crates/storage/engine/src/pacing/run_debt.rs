@@ -45,7 +45,9 @@ impl RunFill {
     pub(crate) fn debt(&self) -> f64 {
         let soft = number(self.tree_leaves) * number(self.run_percent) / 100.0;
         let hard = 2.0 * soft + 4.0 * number(self.memtable_leaves.max(1));
-        let by_leaves = (number(self.leaves) - soft) / (hard - soft);
+        // Where there should be none, those that are left go in whatever time there is, as long as they are few.
+        let by_leaves =
+            if self.run_percent == 0 { 0.0 } else { (number(self.leaves) - soft) / (hard - soft) };
         let (most, usual) = (number(self.run_count), number(runs_usual(self.fan_in, self.run_count)));
         let by_count = (number(self.count) - usual) / (most - usual).max(1.0);
         by_leaves.max(by_count).max(0.0)
@@ -74,16 +76,23 @@ impl RunDebt {
         f64::from_bits(self.debt.load(Ordering::Relaxed))
     }
 
-    /// A checkpoint of so many bytes of memtable took `seconds`. Little of either tells nothing: syncs are most of a small one.
+    /// A checkpoint of so many bytes of memtable took `seconds`. Little of either tells nothing: syncs are most of a small one. Half of
+    /// what was known before stays, so that one that was held up does not slow writers tenfold.
     pub(crate) fn learn(&self, bytes: u64, seconds: f64) {
         if bytes >= 64 << 10 && seconds > 0.0 {
-            self.checkpoint_speed.store((number(bytes) / seconds).to_bits(), Ordering::Relaxed);
+            let (known, speed) = (self.checkpoint_speed(), number(bytes) / seconds);
+            let speed = if known > 0.0 { f64::midpoint(known, speed) } else { speed };
+            self.checkpoint_speed.store(speed.to_bits(), Ordering::Relaxed);
         }
+    }
+
+    fn checkpoint_speed(&self) -> f64 {
+        f64::from_bits(self.checkpoint_speed.load(Ordering::Relaxed))
     }
 
     /// Bytes of memtable a second that writers may fill; `None` if they need not be slowed.
     pub(crate) fn rate(&self) -> Option<f64> {
-        let speed = f64::from_bits(self.checkpoint_speed.load(Ordering::Relaxed));
+        let speed = self.checkpoint_speed();
         share_for(self.get()).filter(|_| speed > 0.0).map(|share| share * speed)
     }
 }
@@ -125,6 +134,8 @@ mod tests {
         assert!((debt(|fill| fill.count = 24) - 1.0).abs() < 1e-9);
         assert!(debt(|fill| (fill.leaves, fill.tree_leaves) = (90, 0)) < 1.0, "a tree that is empty yet");
         assert!(debt(|fill| (fill.count, fill.fan_in, fill.run_count) = (2, 16, 2)).abs() < 1e-9);
+        assert!(debt(|fill| fill.run_percent = 0).abs() < 1e-9, "few are left");
+        assert!((debt(|fill| (fill.run_percent, fill.count) = (0, 20)) - 0.5).abs() < 1e-9);
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Wrong {
 pub(crate) fn check_run(run: &Run, tree: &Tree, tell: &mut dyn FnMut(String)) -> CheckedRun {
     let mut checked = CheckedRun::default();
     // First: rows that are cut out afterwards take segments with them, and no row comes.
-    let mut filter = match Filter::read(tree, run.number.filter_table(), &|_| true) {
+    let mut filter = match Filter::read(tree, run.number.filter_table(), &|| true) {
         Ok(filter) if run.descriptor.filter_bits > 0 => filter,
         Ok(_) => None,
         Err(error @ Error::Catalog { .. }) => {
@@ -71,7 +71,7 @@ pub(crate) fn check_run(run: &Run, tree: &Tree, tell: &mut dyn FnMut(String)) ->
         if lacks(&filter, row_key) {
             // The row may have come since the filter was read, and its segment with it.
             if forgotten.count == 0
-                && let Ok(Some(newer)) = Filter::read(tree, run.number.filter_table(), &|_| true)
+                && let Ok(Some(newer)) = Filter::read(tree, run.number.filter_table(), &|| true)
             {
                 filter = Some(newer);
             }

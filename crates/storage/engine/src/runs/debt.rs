@@ -10,33 +10,17 @@
 
 use std::sync::Arc;
 
-use seawall_tree::TreeError;
+use seawall_tree::{StoredRun, TreeError};
 
 use crate::checkpoint::merge_source::first_user_key;
 use crate::checkpoint::statistics::Totals;
 use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::pacing::run_debt::RunFill;
+use crate::pacing::run_debt::{RunFill, runs_usual};
 use crate::runs::run::Run;
+use crate::runs::slice::{Aim, Slice};
 use crate::runs::window_table::WindowTable;
-
-/// What was done in a turn to change the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slice {
-    Window,
-    /// A part of the keys of runs that become one.
-    Tier,
-    /// Nothing is due.
-    Nothing,
-}
-
-/// Whether windows are merged as long as there are runs, or until runs have the share that they may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aim {
-    Share,
-    NoRuns,
-}
 
 impl Engine {
     /// Merges a slice of runs that are to become one, or else the window that is due most, if there are such. For who has the turn to change
@@ -50,33 +34,67 @@ impl Engine {
         aim: Aim,
         totals: &mut Totals,
     ) -> Result<Slice, Error> {
-        let failed = |error| Error::tree(&error);
         let runs = self.runs_to_merge();
         if runs.is_empty() {
             state.windows = None;
             return Ok(Slice::Nothing);
         }
+        let options = &self.options.checkpoint.runs;
         let percent = match aim {
-            Aim::Share => u64::from(self.options.checkpoint.runs.run_percent),
+            Aim::Share => u64::from(options.run_percent),
             Aim::NoRuns => 0,
         };
-        // Where all runs are to go, it would be work for nothing.
-        if percent > 0 {
-            match self.merge_tier_slice(state, totals) {
-                Ok(Slice::Tier) => return Ok(Slice::Tier),
-                Ok(_) => {}
-                // Windows end runs, too, and may need other pages. What stops them as well is the caller's to report.
-                Err(error) => {
-                    tracing::error!(%error, "merging runs into one failed; it will be tried again");
-                }
-            }
+        // Where all runs are to go it would be work for nothing, unless checkpoints add more of them meanwhile.
+        let usual = runs_usual(options.fan_in.into(), options.run_count.into());
+        let may_merge_runs = percent > 0 || runs.len() as u64 > usual;
+        let is_window_first = state.last_slice == Slice::Tier;
+        if may_merge_runs && !is_window_first && self.try_tier_slice(state, totals) == Slice::Tier {
+            return Ok(Slice::Tier);
         }
-        let mut table = self.windows_with(state.windows.take(), &runs).map_err(failed)?;
+        // Before it is tried: one that fails leaves the next turn to the other.
+        state.last_slice = Slice::Window;
+        let merged = self.merge_window_due(state, &runs, percent, totals);
+        let has_merged = matches!(merged, Ok(Slice::Window));
+        if !has_merged
+            && may_merge_runs
+            && is_window_first
+            && self.try_tier_slice(state, totals) == Slice::Tier
+        {
+            if let Err(error) = merged {
+                tracing::error!(%error, "merging a window failed; it will be tried again");
+            }
+            return Ok(Slice::Tier);
+        }
+        merged
+    }
+
+    fn try_tier_slice(&self, state: &mut CheckpointState, totals: &mut Totals) -> Slice {
+        let merged = self.merge_tier_slice(state, totals).unwrap_or_else(|error| {
+            // Windows end runs, too, and may need other pages. What stops them as well is the caller's to report.
+            tracing::error!(%error, "merging runs into one failed; it will be tried again");
+            Slice::Nothing
+        });
+        if merged == Slice::Tier {
+            state.last_slice = merged;
+        }
+        merged
+    }
+
+    /// Merges the window that has the largest share of `runs`, if these have more than `percent` of the leaves of the main part.
+    fn merge_window_due(
+        &self,
+        state: &mut CheckpointState,
+        runs: &[Arc<Run>],
+        percent: u64,
+        totals: &mut Totals,
+    ) -> Result<Slice, Error> {
+        let failed = |error| Error::tree(&error);
+        let mut table = self.windows_with(state.windows.take(), runs).map_err(failed)?;
         let (tree_leaves, run_leaves) = table.leaves();
         let due = if run_leaves * 100 > percent * tree_leaves { table.fullest() } else { None };
         let Some(index) = due else {
             state.windows = Some(table);
-            if aim == Aim::NoRuns {
+            if percent == 0 {
                 // Rows in windows that the leaf of a run only reaches into, where it was not counted.
                 if let Some(window) = self.window_from(&first_user_key())? {
                     self.merge_window(window, totals)?;
@@ -86,8 +104,12 @@ impl Engine {
             }
             return Ok(Slice::Nothing);
         };
-        self.merge_window(table.range_of(index), totals)?;
-        table.merged(&self.tree, &self.runs_to_merge(), index).map_err(failed)?;
+        // Where runs have far more than the main part, it is only the beginning of the window.
+        let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
+        let window_bytes = self.options.checkpoint.chunk_bytes;
+        let part = self.tree.window_at(table.range_of(index), &stored, window_bytes).map_err(failed)?.range;
+        self.merge_window(part.clone(), totals)?;
+        table.merged(&self.tree, &self.runs_to_merge(), index, &part.end).map_err(failed)?;
         state.windows = Some(table);
         Ok(Slice::Window)
     }
@@ -96,7 +118,7 @@ impl Engine {
     pub(crate) fn note_runs(&self, state: &mut CheckpointState) {
         let runs = self.runs_to_merge();
         let options = &self.options.checkpoint.runs;
-        if runs.is_empty() || options.run_percent == 0 {
+        if runs.is_empty() {
             return self.pacing.note_runs(&RunFill::default(), || self.fill());
         }
         // Where the table is to be read anew, the next merge does that: here it would make a checkpoint longer.
@@ -128,8 +150,14 @@ impl Engine {
         Ok(table)
     }
 
+    /// What merges aim at now.
+    pub(crate) fn aim_of_merges(&self, state: &CheckpointState) -> Aim {
+        let are_wanted = self.options.checkpoint.runs.run_percent > 0;
+        if are_wanted && !self.is_idle(state) { Aim::Share } else { Aim::NoRuns }
+    }
+
     /// Whether the database was left alone for so long that runs are merged although there are few.
-    pub(crate) fn is_idle(&self, state: &CheckpointState) -> bool {
+    fn is_idle(&self, state: &CheckpointState) -> bool {
         let view = self.view();
         let since = self.clock().monotonic().saturating_sub(state.last_end);
         view.is_active_empty() && view.unmerged().is_none() && since >= self.options.checkpoint.interval
@@ -148,7 +176,7 @@ mod tests {
     use super::*;
     use crate::database::Database;
     use crate::runs::fences::Fences;
-    use crate::runs::testing::{checkpoint_into_run, open_with};
+    use crate::runs::testing::{checkpoint_into_run, open_on, open_with};
 
     const ROWS: u64 = 4_000;
 
@@ -164,7 +192,11 @@ mod tests {
         }
 
         fn on(disk: &SimulatedDisk, run_percent: u32) -> Loaded {
-            let database = open_with(disk, run_percent).unwrap();
+            Loaded::of(open_with(disk, run_percent))
+        }
+
+        fn of(opened: Result<Database, Error>) -> Loaded {
+            let database = opened.unwrap();
             let mut load = database.tables().bulk_load("t").unwrap();
             let mut rows = BTreeMap::new();
             for number in 0..ROWS {
@@ -329,5 +361,47 @@ mod tests {
         assert_eq!(engine.redo.superblock().run_count, 0);
         drop(state);
         loaded.expect_rows("idle");
+    }
+
+    /// A merge of large runs takes long: windows go on meanwhile, and the other way round.
+    #[test]
+    fn windows_and_slices_of_runs_take_turns() {
+        let mut loaded = Loaded::of(open_on(Arc::new(SimulatedDisk::new(3)), |options| {
+            options.checkpoint.chunk_bytes = 16 << 10;
+            (options.checkpoint.runs.run_percent, options.checkpoint.runs.fan_in) = (5, 3);
+        }));
+        let mut random = SeededRandom::new(3);
+        // None is larger than the younger ones together.
+        for count in [600, 700, 800] {
+            loaded.change(&mut random, count);
+            checkpoint_into_run(loaded.database.engine(), 0);
+        }
+        let engine = loaded.database.engine();
+        let mut state = engine.checkpoint_turn.take();
+        let mut merge = || engine.merge_slice(&mut state, Aim::Share, &mut Totals::default()).unwrap();
+        let slices: Vec<Slice> = (0..6).map(|_| merge()).collect();
+        assert_eq!(slices, [Slice::Tier, Slice::Window].repeat(3));
+        while merge() != Slice::Nothing {}
+        drop(state);
+        loaded.expect_rows("in turns");
+    }
+
+    /// Runs that are not wanted any more go, window by window.
+    #[test]
+    fn without_a_share_runs_are_merged_to_the_last() {
+        let mut loaded = Loaded::new(4, 100);
+        let mut random = SeededRandom::new(4);
+        for _ in 0..2 {
+            loaded.change(&mut random, 300);
+            checkpoint_into_run(loaded.database.engine(), 0);
+        }
+        loaded.change(&mut random, 300);
+        let engine = loaded.database.engine();
+        let mut state = engine.checkpoint_turn.take();
+        while engine.merge_slice(&mut state, Aim::NoRuns, &mut Totals::default()).unwrap() != Slice::Nothing {
+        }
+        drop(state);
+        assert_eq!(engine.view().runs.len(), 0);
+        loaded.expect_rows("without runs");
     }
 }

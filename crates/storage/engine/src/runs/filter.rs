@@ -163,34 +163,29 @@ impl Filter {
         lists + separators + segments
     }
 
-    /// Reads the segments in `table`; `None` if `goes_on`, which hears how many bytes of segments there are so far, says before the end that
-    /// the caller has no use for it.
+    /// Reads the segments in `table`; `None` if `goes_on` says before the end that the caller has no use for it.
     ///
     /// # Errors
     /// `Catalog` if a segment does not decode, `Tree` if one cannot be read.
     pub(crate) fn read(
         tree: &Tree,
         table: TableId,
-        goes_on: &dyn Fn(usize) -> bool,
+        goes_on: &dyn Fn() -> bool,
     ) -> Result<Option<Filter>, Error> {
         let failed = |error| Error::tree(&error);
         let (from, to) = row_key::table_range(table);
         let mut filter = Filter::default();
-        let mut bytes = 0;
         let mut cursor = LeafCursor::seek(tree.pages(), &from).map_err(failed)?;
         while let Some(row) = cursor.row() {
             let key = row.key.to_vec();
             if key >= to {
                 break;
             }
-            if !goes_on(bytes) {
+            if !goes_on() {
                 return Ok(None);
             }
             let segment = match row.value {
-                LeafValue::Inline(value) => {
-                    bytes += value.len();
-                    Segment::decode(value)
-                }
+                LeafValue::Inline(value) => Segment::decode(value),
                 LeafValue::Overflow(_) | LeafValue::Deleted => {
                     Err("a segment of its filter has no value in a leaf")
                 }

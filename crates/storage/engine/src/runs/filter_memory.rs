@@ -74,5 +74,12 @@ mod tests {
         assert_eq!(left(all - 1), [sizes[0], sizes[1], 0, sizes[3]]);
         assert_eq!(left(sizes[1] + sizes[3]), [0, sizes[1], 0, sizes[3]]);
         assert_eq!(left(0), [0; 4]);
+        // Once there is memory, they are read again.
+        let engine = database.engine();
+        engine.change_view(|view| view.runs = within_memory(view.runs.to_vec(), sizes[1] + sizes[3]).into());
+        assert!(engine.view().runs[0].lacks_filter() && engine.view().runs[2].lacks_filter());
+        engine.read_filters(&|| true);
+        let again: Vec<u64> = engine.view().runs.iter().map(|run| bytes_of(run)).collect();
+        assert_eq!(again, sizes);
     }
 }

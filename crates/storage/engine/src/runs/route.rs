@@ -26,8 +26,6 @@ use crate::sabotage::{Defect, sabotaged};
 /// The share of the leaves that changes touch from which on these go directly, in percent. There writing the leaves twice costs as much
 /// as writing the rows into a run and merging that later: measured, see `docs/decisions/0021-sparse-changes-go-into-runs.md`.
 const DENSE_PERCENT: u64 = 40;
-/// Where sparse rows touch fewer leaves they go directly: a run takes two chunks, with their syncs, and readers look into it.
-const RUN_LEAVES_MIN: u64 = 64;
 /// What a row takes in a leaf beside its key and value, about.
 const CELL_BYTES: usize = 6;
 /// What the reference to a long value takes.
@@ -53,8 +51,9 @@ pub(crate) enum Route {
 /// Whether a checkpoint may write runs where it need not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SparseRows {
-    /// Sparse rows go into a run.
-    IntoRun,
+    /// Sparse rows go into a run, where they touch so many leaves. Fewer go directly: a run takes two chunks, with their syncs, and readers
+    /// look into it.
+    IntoRun { leaves_min: u64 },
     /// Rows go into a run only where one has rows already.
     Direct,
 }
@@ -96,13 +95,14 @@ pub(crate) fn find_route(
     let mut in_runs = RowsOfRuns::begin(tree, runs);
     let mut groups: Vec<(Range<Vec<u8>>, Way)> = Vec::new();
     let mut sparse_leaves = 0;
+    let are_enough = |leaves| matches!(sparse, SparseRows::IntoRun { leaves_min } if leaves >= leaves_min);
     while let Some(group) = next_group(tree, &mut rows)? {
         let is_dense = group.is_dense(page_bytes);
         let way = match (sparse, is_dense) {
             // Whether a run has a row here matters only if too few others are sparse.
-            (SparseRows::IntoRun, false) if sparse_leaves >= RUN_LEAVES_MIN => Way::Run,
+            (_, false) if are_enough(sparse_leaves) => Way::Run,
             _ if !sabotaged(Defect::DirectOverRun) && in_runs.has_row_in(&group.changed)? => Way::Run,
-            (SparseRows::IntoRun, false) => Way::Sparse,
+            (SparseRows::IntoRun { .. }, false) => Way::Sparse,
             _ => Way::Direct,
         };
         if !is_dense {
@@ -110,7 +110,7 @@ pub(crate) fn find_route(
         }
         groups.push((group.range, way));
     }
-    let sparse_way = if sparse_leaves >= RUN_LEAVES_MIN { Way::Run } else { Way::Direct };
+    let sparse_way = if are_enough(sparse_leaves) { Way::Run } else { Way::Direct };
     let groups = groups.into_iter().map(|(range, way)| match way {
         Way::Sparse => (range, sparse_way),
         way => (range, way),
@@ -301,7 +301,7 @@ mod tests {
         }
         let sparse_leaves: u64 =
             found.iter().filter(|(_, _, is_dense, _)| !is_dense).map(|(_, leaves, ..)| leaves).sum();
-        let many = sparse == SparseRows::IntoRun && sparse_leaves >= 64;
+        let many = matches!(sparse, SparseRows::IntoRun { leaves_min } if sparse_leaves >= leaves_min);
         let into_run =
             found.into_iter().filter(|(_, _, is_dense, has_run_row)| *has_run_row || (many && !is_dense));
         into_run.flat_map(|(keys, ..)| keys.into_iter().map(|(key, _)| key.clone())).collect()
@@ -346,7 +346,8 @@ mod tests {
                 );
                 all.advance();
             }
-            for sparse in [SparseRows::IntoRun, SparseRows::Direct] {
+            let into_run = |leaves_min| SparseRows::IntoRun { leaves_min };
+            for sparse in [into_run(1), into_run(8), into_run(64), SparseRows::Direct] {
                 let expected = model(&database, &changed, &run_keys, sparse);
                 let route = find_route(
                     &engine.tree,

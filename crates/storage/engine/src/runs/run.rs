@@ -194,7 +194,7 @@ pub(crate) type Runs = Arc<[Arc<Run>]>;
 pub(crate) struct Run {
     pub(crate) number: RunNumber,
     pub(crate) descriptor: RunDescriptor,
-    /// Not set until it is read; `None` if there is none, or it is damaged. Without it each lookup reads the run.
+    /// Not set while it is not in memory; `None` if there is none, or it is damaged. Without it each lookup reads the run.
     filter: OnceLock<Option<Filter>>,
 }
 
@@ -248,7 +248,7 @@ impl Run {
         self.filter.get().and_then(Option::as_ref)
     }
 
-    /// Whether its filter was not looked for yet.
+    /// Whether its filter is not in memory and may be read: it was not looked for yet, or there was no memory for it.
     pub(crate) fn lacks_filter(&self) -> bool {
         self.filter.get().is_none()
     }
@@ -262,10 +262,9 @@ impl Run {
         Run { number: *number, descriptor: descriptor.clone(), filter }
     }
 
-    /// The run, to be read without a filter.
+    /// The run without its filter in memory, which may be read again.
     pub(crate) fn without_filter(&self) -> Run {
-        let Run { number, descriptor, filter: _ } = self;
-        Run { number: *number, descriptor: descriptor.clone(), filter: OnceLock::from(None) }
+        Run::new(self.number, self.descriptor.clone())
     }
 
     /// Sets the filter, or that there is none to use. The first one counts.

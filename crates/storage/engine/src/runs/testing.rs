@@ -179,7 +179,7 @@ fn list_run(engine: &Engine, frozen: &Frozen, number: RunNumber, descriptor: Run
     view.runs = std::iter::once(Arc::new(run)).chain(view.runs.iter().cloned()).collect();
     engine.view.store(Arc::new(view));
     engine.release(frozen, None);
-    engine.read_filters();
+    engine.read_filters(&|| true);
 }
 
 /// Puts a row into the tree past the log, and stores the superblock with it.

@@ -10,7 +10,9 @@
 //!
 //! A merge goes slice by slice (`tier_slice`). How far one has come is seen in the list and in the tree, and nowhere else: the interval of the
 //! target holds those of its sources, and the sources have rows only where no slice has been. So a merge that was cut short by the end of
-//! the process resumes, and no other one begins before its end: intervals of two targets would cross.
+//! the process resumes. Of the runs that it is made of, and of older ones, no other one is made before its end: intervals of two targets
+//! would cross. Younger ones may become one meanwhile, and go first, since they are small: so there are few runs however long the merge of
+//! large ones takes.
 
 use std::sync::Arc;
 
@@ -35,12 +37,21 @@ pub(super) struct Tier {
 }
 
 impl Engine {
-    /// The merge of runs that is under way, or else the one to begin, if some are due. `runs` are those that no snapshot is older than, the
-    /// newest first.
+    /// The merge of runs to go on with, if some are due. `runs` are those that no snapshot is older than, the newest first.
     pub(super) fn tier_due(&self, runs: &[Arc<Run>]) -> Result<Option<Tier>, Error> {
-        if let Some((target, sources)) = unfinished(runs) {
-            return self.resumed(target, sources);
+        let under_way = unfinished(runs);
+        let is_younger = |run: &&Arc<Run>| {
+            under_way.as_ref().is_none_or(|(target, _)| run.descriptor.start >= target.end())
+        };
+        let younger = runs.iter().take_while(is_younger).count();
+        if let Some(sources) = self.sources_of_next(&runs[..younger], under_way.is_none())? {
+            return Ok(Some(Tier { sources, target: None, from: Vec::new() }));
         }
+        under_way.map_or(Ok(None), |(target, sources)| self.resumed(target, sources))
+    }
+
+    /// The runs that become one next, the newest first, of `runs`, which no merge has yet. `are_all`: there are no others.
+    fn sources_of_next(&self, runs: &[Arc<Run>], are_all: bool) -> Result<Option<Vec<Arc<Run>>>, Error> {
         let options = &self.options.checkpoint.runs;
         let fan_in = usize::try_from(options.fan_in).unwrap_or(usize::MAX);
         let run_count = usize::try_from(options.run_count).unwrap_or(usize::MAX);
@@ -51,16 +62,16 @@ impl Engine {
         for run in runs {
             sizes.push(self.leaves_left(run)?);
         }
-        // Where writers begin to be slowed, at the latest.
+        // Where writers begin to be slowed, at the latest; but a merge that is under way ends runs sooner than another one.
         let usual = usize::try_from(runs_usual(options.fan_in.into(), options.run_count.into()));
         let most = run_count.min(usual.unwrap_or(usize::MAX).saturating_add(1));
-        let too_many = || (runs.len() >= most).then(|| cheapest(&sizes, fan_in));
+        let too_many = || (are_all && runs.len() >= most).then(|| cheapest(&sizes, fan_in));
         let sources = of_a_size(&sizes, fan_in).or_else(too_many).map(|chosen| runs[chosen].to_vec());
         Ok(sources.map(|mut sources| {
             if sabotaged(Defect::TierSkipsRun) && sources.len() > 2 {
                 sources.remove(1);
             }
-            Tier { sources, target: None, from: Vec::new() }
+            sources
         }))
     }
 
@@ -90,7 +101,7 @@ impl Engine {
     }
 }
 
-/// The target of a merge that is under way, and its sources.
+/// The youngest target of a merge that is under way, and its sources.
 fn unfinished(runs: &[Arc<Run>]) -> Option<(Arc<Run>, Vec<Arc<Run>>)> {
     runs.iter().find_map(|target| {
         let sources: Vec<Arc<Run>> = runs.iter().filter(|run| target.is_made_of(run)).cloned().collect();

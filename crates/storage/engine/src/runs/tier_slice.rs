@@ -24,11 +24,11 @@ use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::row_key;
-use crate::runs::debt::Slice;
 use crate::runs::filter::{BuiltSegment, Filter, FilterBuilder};
 use crate::runs::filter_memory::within_memory;
 use crate::runs::list::sort;
 use crate::runs::run::{Run, RunDescriptor, RunNumber};
+use crate::runs::slice::Slice;
 use crate::runs::tier::Tier;
 use crate::sabotage::{Defect, sabotaged};
 
@@ -57,12 +57,16 @@ impl Engine {
         let Some(tier) = self.tier_due(&runs)? else { return Ok(Slice::Nothing) };
         let number = match &tier.target {
             Some(target) => target.number,
-            None => self.draw_run_number()?,
+            None => self.number_of_target(state)?,
         };
         // What was counted is elsewhere afterwards: after a failure the table is read anew.
         let mut windows = state.windows.take();
         let before = self.clock().monotonic();
         let loaded = self.load_tier_slice(&tier, number)?;
+        if tier.target.is_none() {
+            // Pages of the tree may have it from here on.
+            state.drawn_target = None;
+        }
         totals.durations.merge += self.clock().monotonic().saturating_sub(before);
         let next = loaded.slice.next.clone();
         let slice_range = || (&tier.from[..], next.as_deref());
@@ -80,6 +84,16 @@ impl Engine {
         }
         state.windows = windows;
         Ok(Slice::Tier)
+    }
+
+    /// The number of a run that is made of others. One with which a merge has failed before it had pages is used again, unless a higher one
+    /// was drawn since: a target has a higher number than each of its sources.
+    fn number_of_target(&self, state: &mut CheckpointState) -> Result<RunNumber, Error> {
+        let next_run = self.redo.superblock().next_run;
+        let drawn = state.drawn_target.filter(|number| number.get() + 1 == next_run);
+        let number = drawn.map_or_else(|| self.draw_run_number(), Ok)?;
+        state.drawn_target = Some(number);
+        Ok(number)
     }
 
     /// Builds the leaves of the next slice, and the filter of its rows.
@@ -210,7 +224,10 @@ impl Engine {
                 if before.lacks_filter() {
                     self.read_filter_of(before);
                 }
-                // One for which there was no memory is not begun in the middle.
+                if before.lacks_filter() {
+                    // It is not begun in the middle. Once there is memory it is read from the beginning.
+                    return run;
+                }
                 before.filter().cloned()
             }
             None => (filter_bytes > 0).then(Filter::default),

@@ -19,7 +19,6 @@ use seawall_tree::{Group, LoadedWindow, MergedWindow, StoredRun, Superblock};
 use seawall_types::Lsn;
 
 use crate::catalog::first_local_key;
-use crate::checkpoint::merge_source::first_user_key;
 use crate::checkpoint::statistics::Totals;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -46,19 +45,6 @@ impl Run {
 }
 
 impl Engine {
-    /// Merges all runs that no snapshot is older than, window by window. For who has the turn to change the tree.
-    ///
-    /// # Errors
-    /// As `merge_window`, and `Catalog` for a row that no run can have. What was merged before stays merged.
-    pub(crate) fn settle_runs(&self, totals: &mut Totals) -> Result<(), Error> {
-        let mut from = first_user_key();
-        while let Some(window) = self.window_from(&from)? {
-            from.clone_from(&window.end);
-            self.merge_window(window, totals)?;
-        }
-        self.strike_off_emptied(totals)
-    }
-
     /// Takes runs off the list that have nothing left, because the tables were dropped.
     pub(super) fn strike_off_emptied(&self, totals: &mut Totals) -> Result<(), Error> {
         self.swap_windows(Vec::new(), &self.runs_to_merge(), totals)
@@ -162,14 +148,14 @@ impl Engine {
             return Err(Error::Catalog { place, problem: "no run has rows of such a table" });
         }
         let failed = |error| Error::tree(&error);
-        let chunk_bytes = self.options.checkpoint.chunk_bytes;
+        let window_bytes = self.options.checkpoint.chunk_bytes;
         let group = self.tree.groups(&first, &end).next().transpose().map_err(failed)?;
         let start =
-            group.map_or_else(|| first.clone(), |group| self.window_start(group, &first, chunk_bytes));
+            group.map_or_else(|| first.clone(), |group| self.window_start(group, &first, window_bytes));
         let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
         // The window before may have ended below it.
         let start = start.max(from.to_vec());
-        let window = self.tree.window_at(start..end, &stored, chunk_bytes).map_err(failed)?;
+        let window = self.tree.window_at(start..end, &stored, window_bytes).map_err(failed)?;
         Ok(Some(window.range))
     }
 

@@ -123,22 +123,32 @@ impl WindowTable {
         self.windows.get(index + 1).map_or_else(|| first_local_key().to_vec(), |next| next.lower.clone())
     }
 
-    /// A window was merged with what all its runs have there, and may have become several. A leaf of a run that begins there has what is left
-    /// of it behind the end.
-    pub(super) fn merged(&mut self, tree: &Tree, runs: &[Arc<Run>], index: usize) -> Result<(), TreeError> {
+    /// A window was merged with what all of `runs` have there, up to `end`, and may have become several. A leaf of a run that begins there
+    /// has what is left of it behind the end.
+    pub(super) fn merged(
+        &mut self,
+        tree: &Tree,
+        runs: &[Arc<Run>],
+        index: usize,
+        end: &[u8],
+    ) -> Result<(), TreeError> {
         let Range { start: lower, end: upper } = self.range_of(index);
         let mut left = 0;
         for run in runs {
             let mut fences = Fences::begin(tree, &run.prefix(), &lower)?;
-            while fences.take()?.is_some_and(|fence| fence < upper) {
+            while fences.take()?.is_some_and(|fence| fence[..] < *end) {
                 left += 1;
             }
         }
-        if let Some(next) = self.windows.get_mut(index + 1) {
+        let mut windows = windows_in(tree, &[], self.window_leaves, lower, end)?;
+        let rest = windows.len();
+        if *end < upper[..] {
+            windows.extend(windows_in(tree, &prefixes_of(runs), self.window_leaves, end.to_vec(), &upper)?);
+        }
+        self.windows.splice(index..=index, windows);
+        if let Some(next) = self.windows.get_mut(index + rest) {
             next.run_leaves += left;
         }
-        let windows = windows_in(tree, &[], self.window_leaves, lower, &upper)?;
-        self.windows.splice(index..=index, windows);
         Ok(())
     }
 }

@@ -1,8 +1,12 @@
 //! Runs become one, slice by slice, among all else that happens to them.
 
+use std::io::ErrorKind;
 use std::sync::{Arc, OnceLock};
 
-use seawall_simulation::{ObservedDisk, PowerLoss, SeededRandom, SimulatedDisk, Verdict, seeds};
+use seawall_simulation::{
+    Fault, FaultError, FaultTarget, ObservedDisk, Operations, PowerLoss, SeededRandom, SimulatedDisk,
+    Verdict, seeds,
+};
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_sync::thread::{self, JoinHandle};
@@ -15,8 +19,8 @@ use crate::database::Database;
 use crate::error::Error;
 use crate::options::{Background, Options, PublishStatistics};
 use crate::row_key;
-use crate::runs::debt::{Aim, Slice};
 use crate::runs::run::{Run, RunNumber};
+use crate::runs::slice::{Aim, Slice};
 use crate::runs::testing::{add_filler, checkpoint_into_run, open_on};
 use crate::runs::window_table::WindowTable;
 
@@ -193,6 +197,72 @@ fn a_merge_that_was_cut_short_resumes_before_another_one_begins() {
     assert_eq!(numbers(&database).len(), 2, "the youngest one, and the one that is made of the others");
     assert_eq!(runs(&database)[1].descriptor.level, 1);
     assert_eq!(database.engine().redo.superblock().run_count, 2);
+    leave(&disk, database);
+}
+
+/// However long the merge of large runs takes, there are few younger ones; and two merges under way survive a power loss.
+#[test]
+fn younger_runs_become_one_before_an_older_merge_goes_on() {
+    for lost_after in [None, Some(0), Some(1), Some(2)] {
+        let what = format!("the power goes after {lost_after:?} slices");
+        let (mut disk, fan_in) = (SimulatedDisk::new(3), 4);
+        let (mut database, mut model, mut tables) = begun(&disk);
+        let old_target = *numbers(&database).iter().max().unwrap();
+        for count in OF_A_SIZE {
+            model.change_some(&database, &tables, count);
+            checkpoint_into_run(database.engine(), 10);
+        }
+        let mut slices = 0;
+        let count_younger = |database: &Database| {
+            let all = runs(database);
+            let target = all.iter().find(|run| run.number == old_target).unwrap().clone();
+            all.iter().filter(|run| run.descriptor.start >= target.end()).count()
+        };
+        let older = numbers(&database).len() - 4;
+        while count_younger(&database) > 1 {
+            if lost_after == Some(slices) {
+                (disk, database, tables) = lose_power(disk, database, fan_in);
+            }
+            assert_eq!(merge_slice(&database).unwrap(), Slice::Tier, "{what}");
+            slices += 1;
+            assert_eq!(numbers(&database).len() - count_younger(&database), older, "{what}: the older wait");
+            Seen::now(&database, &model).check(&tables, &mut model, &what);
+        }
+        assert!(slices > 2, "{slices} slices");
+        while merge_slice(&database).unwrap() == Slice::Tier {}
+        assert_eq!(numbers(&database).len(), 2, "{what}");
+        Seen::now(&database, &model).check_all(&tables, &what);
+        check_is_clean(&database);
+        leave(&disk, database);
+    }
+}
+
+/// A merge that fails at its first slice is tried again and again: that takes one number, and writes nothing else.
+#[test]
+fn a_merge_that_fails_at_its_first_slice_draws_one_number() {
+    let disk = SimulatedDisk::new(6);
+    let database = open_tiered(&disk, 4);
+    let mut model = Model::new(7);
+    model.keys = 600;
+    let tables = loaded(&database, &mut model);
+    for count in OF_A_SIZE {
+        model.change_some(&database, &tables, count);
+        checkpoint_into_run(database.engine(), 10);
+    }
+    let next_run = || database.engine().redo.superblock().next_run;
+    let before = next_run();
+    let target = FaultTarget::Path { prefix: "pages".to_owned(), operations: Operations::Writes };
+    disk.inject(Fault { target, error: FaultError::Kind(ErrorKind::StorageFull), skip: 0, count: u64::MAX });
+    for _ in 0..3 {
+        merge_slice(&database).unwrap_err();
+    }
+    assert_eq!(next_run(), before + 1);
+    disk.clear_faults();
+    assert_eq!(merge_slice(&database).unwrap(), Slice::Tier);
+    assert_eq!(next_run(), before + 1);
+    while merge_slice(&database).unwrap() == Slice::Tier {}
+    Seen::now(&database, &model).check_all(&tables, "after a full disk");
+    check_is_clean(&database);
     leave(&disk, database);
 }
 
