@@ -344,11 +344,9 @@ impl Tree {
         }
     }
 
-    /// Drops freed pages from the cache before they are used for something else. The published tree does not refer to
-    /// them, and a reader of an older one cannot put them back, since `version` has changed.
     fn forget(&self, run: PageRun) {
         let first = run.first.get();
-        (first..first + u64::from(run.count)).for_each(|page| self.pages.cache().remove(PageId::new(page)));
+        (first..first + u64::from(run.count)).for_each(|page| self.pages.forget(PageId::new(page)));
     }
 }
 

@@ -77,6 +77,11 @@ impl PageCache {
         }
     }
 
+    /// Memory of the cache, with what is set aside.
+    pub(crate) fn bytes(&self) -> usize {
+        self.way_bytes * WAYS
+    }
+
     /// Pages that the cache can hold.
     pub fn capacity_pages(&self) -> usize {
         self.sets.len() * usize::from(self.ways())
@@ -88,24 +93,36 @@ impl PageCache {
         self.ways.load(Ordering::Relaxed)
     }
 
-    /// Leaves `bytes` of its memory to something else: none, one or two eighths of it, and no more than these. Pages that are in the way
-    /// are dropped.
-    pub fn set_aside(&self, bytes: usize) {
+    /// Leaves `bytes` of its memory to something else, by eighths of it, three at most. A set drops the pages that are in the way when it takes
+    /// the next one, or is told to.
+    pub(crate) fn set_aside(&self, bytes: usize) {
         let left = u8::try_from(bytes.div_ceil(self.way_bytes)).unwrap_or(u8::MAX);
-        let ways = WAYS_U8 - left.min(WAYS_SET_ASIDE_MAX);
-        if self.ways.swap(ways, Ordering::Relaxed) <= ways {
-            return;
-        }
+        self.ways.store(WAYS_U8 - left.min(WAYS_SET_ASIDE_MAX), Ordering::Relaxed);
+    }
+
+    /// Drops the pages that are in the way of what is set aside.
+    pub(crate) fn clear_set_aside(&self) {
         let guard = epoch::pin();
-        for (set, head) in self.sets.iter().enumerate() {
+        for set in 0..self.sets.len() {
             // Whoever has the latch later puts nothing there any more.
-            let _hand = head.hand.lock();
-            for way in usize::from(ways)..WAYS {
-                if head.tags[way].load(Ordering::Relaxed) != NO_TAG {
-                    self.clear_at(set, way, &guard);
-                }
+            let _hand = self.sets[set].hand.lock();
+            self.clear_ways_set_aside(set, &guard);
+        }
+    }
+
+    /// The latch of the set is held.
+    fn clear_ways_set_aside(&self, set: usize, guard: &Guard) {
+        for way in usize::from(self.ways())..WAYS {
+            if self.sets[set].tags[way].load(Ordering::Relaxed) != NO_TAG {
+                self.clear_at(set, way, guard);
             }
         }
+    }
+
+    /// Whether it has as many pages as it can have, or more while some are set aside.
+    pub(crate) fn is_full(&self) -> bool {
+        // Pages need not lie evenly over the sets.
+        self.resident_pages() * 8 >= self.capacity_pages() * 7
     }
 
     /// Pages that it holds.
@@ -168,6 +185,7 @@ impl PageCache {
         let (set, tag) = self.place(page.view().id());
         let mut hand = self.sets[set].hand.lock();
         if condition() && self.find(set, tag, page.view().id(), &guard).is_none() {
+            self.clear_ways_set_aside(set, &guard);
             let way = self.victim(set, &mut hand);
             self.put_at(set, way, page, &guard);
         }
@@ -276,8 +294,8 @@ const WAYS_U8: u8 = {
     assert!(WAYS == 8);
     8
 };
-/// Of these, at most so many are left to something else: a quarter.
-const WAYS_SET_ASIDE_MAX: u8 = WAYS_U8 / 4;
+/// Of these, at most so many are left to something else: a quarter to what the caller wants, and an eighth to filters of leaves.
+const WAYS_SET_ASIDE_MAX: u8 = 3 * WAYS_U8 / 8;
 
 #[inline]
 fn chances_of(view: &PageView<'_>) -> u8 {
@@ -322,18 +340,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_is_left_empty_and_a_quarter_at_most() {
+    fn what_is_set_aside_is_left_empty_and_three_eighths_at_most() {
         let way_bytes = 10 * (4096 + OVERHEAD_BYTES);
         let cache = PageCache::new(WAYS * way_bytes, 4096);
         let fill = || (0..200).for_each(|id| cache.insert_if(&leaf(id, id), || true));
         fill();
         assert_eq!((cache.resident_pages(), cache.capacity_pages()), (80, 80));
         for (bytes, pages) in
-            [(1, 70), (way_bytes, 70), (way_bytes + 1, 60), (usize::MAX, 60), (3, 70), (0, 80)]
+            [(1, 70), (way_bytes, 70), (way_bytes + 1, 60), (usize::MAX, 50), (3, 70), (0, 80)]
         {
             let before = cache.resident_pages();
             cache.set_aside(bytes);
-            assert_eq!((cache.resident_pages(), cache.capacity_pages()), (before.min(pages), pages));
+            assert_eq!((cache.resident_pages(), cache.capacity_pages()), (before, pages));
+            if bytes > way_bytes {
+                cache.clear_set_aside();
+                assert_eq!(cache.resident_pages(), before.min(pages));
+            }
             fill();
             assert_eq!(cache.resident_pages(), pages, "{bytes} bytes set aside");
             let guard = epoch::pin();
@@ -407,6 +429,7 @@ mod tests {
     #[test]
     fn page_found_is_whole_whatever_happens_around() {
         let cache = PageCache::new(64 * 5000, 4096);
+        let most = cache.capacity_pages();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for seed in 0..3 {
@@ -442,7 +465,8 @@ mod tests {
                     1 => cache.replace(&leaf(id, round)),
                     _ => cache.insert_if(&leaf(id, round), || true),
                 }
-                assert!(cache.resident_pages() <= cache.capacity_pages());
+                // What is set aside goes as its sets take other pages.
+                assert!(cache.resident_pages() <= most);
             }
             stop.store(true, Ordering::Relaxed);
         });

@@ -33,6 +33,7 @@ mod groups;
 mod image_compression;
 mod image_log;
 mod in_place;
+mod leaf_filters;
 mod leaf_reads;
 mod lookup;
 mod merge;

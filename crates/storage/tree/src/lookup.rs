@@ -9,7 +9,9 @@ use seawall_types::PageId;
 
 use crate::cursor::{Direction, LeafPosition};
 use crate::error::TreeError;
-use crate::page::{DELETED_OUTSIDE_OF_RUNS, InteriorView, LeafValue, OverflowReference, Page, PageDamage};
+use crate::page::{
+    DELETED_OUTSIDE_OF_RUNS, InteriorView, LeafValue, OverflowReference, Page, PageDamage, PageReference,
+};
 use crate::published::{HeldPage, PublishedPages, ROOT};
 use crate::tree::Tree;
 
@@ -183,13 +185,19 @@ impl PublishedPages {
     #[inline]
     fn find(&self, version: u64, key: &[u8], short: &mut [u8; SHORT_BYTES]) -> Result<Found, TreeError> {
         let guard = epoch::pin();
-        let descended = self.descend(version, &guard, |view| view.child_for(key));
+        let lacks_row = |leaf| self.lacks_row(leaf, key);
+        let descended = self.descend_unless(version, &guard, |view| view.child_for(key), lacks_row);
         if !self.is_current(version) {
             return Ok(Found::Changed);
         }
-        let held = descended?;
+        let Some(held) = descended? else { return Ok(Found::Nothing) };
         let leaf = held.view().leaf().map_err(|damage| self.damaged(held.view().id(), damage))?;
-        let Ok(index) = leaf.search(key) else { return Ok(Found::Nothing) };
+        let Ok(index) = leaf.search(key) else {
+            if let HeldPage::Owned(page) = &held {
+                self.take_up_keys(page, &leaf, version);
+            }
+            return Ok(Found::Nothing);
+        };
         match leaf.value(index) {
             LeafValue::Inline(value) if value.len() <= SHORT_BYTES => {
                 short[..value.len()].copy_from_slice(value);
@@ -258,16 +266,33 @@ impl PublishedPages {
         &'g self,
         version: u64,
         guard: &'g Guard,
-        mut choose: impl FnMut(&InteriorView<'_>) -> usize,
+        choose: impl FnMut(&InteriorView<'_>) -> usize,
     ) -> Result<HeldPage<'g>, TreeError> {
+        let descended = self.descend_unless(version, guard, choose, |_| false)?;
+        Ok(descended.expect("each leaf is of use"))
+    }
+
+    /// As `descend`; `None` where the leaf would have to be read from the file, and `is_useless` says that this is for nothing.
+    #[inline]
+    fn descend_unless<'g>(
+        &'g self,
+        version: u64,
+        guard: &'g Guard,
+        mut choose: impl FnMut(&InteriorView<'_>) -> usize,
+        is_useless: impl Fn(PageReference) -> bool,
+    ) -> Result<Option<HeldPage<'g>>, TreeError> {
         let mut held = self.page(ROOT, version, guard)?;
         loop {
             let view = held.view();
             let level = view.level();
-            let Some(child_level) = level.checked_sub(1) else { return Ok(held) };
+            let Some(child_level) = level.checked_sub(1) else { return Ok(Some(held)) };
             let interior = view.interior().map_err(|damage| self.damaged(view.id(), damage))?;
             let child = interior.child(choose(&interior));
-            let next = self.page(child.reference(), version, guard)?;
+            let next = match self.held_page(child.page, version, guard) {
+                Some(next) => next,
+                None if child_level == 0 && is_useless(child.reference()) => return Ok(None),
+                None => HeldPage::Owned(self.fetch(child.reference(), version)?),
+            };
             if next.view().level() != child_level {
                 let damage = PageDamage::WrongLevel { expected: child_level, found: next.view().level() };
                 return Err(self.damaged(child.page, damage));

@@ -25,13 +25,17 @@ use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
 use rustc_hash::FxHashMap;
+use seawall_sync::Mutex;
 use seawall_sync::arc_swap::ArcSwapOption;
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::PageId;
 
 use crate::cache::PageCache;
 use crate::error::TreeError;
-use crate::page::{DELETED_OUTSIDE_OF_RUNS, Page, PageDamage, PageFormat, PageMark, PageReference, PageView};
+use crate::leaf_filters::LeafFilters;
+use crate::page::{
+    DELETED_OUTSIDE_OF_RUNS, LeafView, Page, PageDamage, PageFormat, PageMark, PageReference, PageView,
+};
 use crate::page_file::PageFile;
 use crate::readings::{Reading, Readings};
 use crate::sabotage::{Defect, sabotaged};
@@ -61,6 +65,10 @@ struct PublishedOverlay {
 pub struct PublishedPages {
     file: PageFile,
     cache: PageCache,
+    /// Of leaves that are not in the cache.
+    leaf_filters: LeafFilters,
+    /// Memory of the cache that the caller wants for something else. Held while the cache is told.
+    set_aside: Mutex<usize>,
     /// Odd while the cache may hold images that the overlay replaces.
     version: AtomicU64,
     overlay: ArcSwapOption<PublishedOverlay>,
@@ -91,10 +99,12 @@ impl HeldPage<'_> {
 impl PublishedPages {
     /// The pages of `file`, with a cache of `cache_bytes`.
     pub fn new(file: PageFile, cache_bytes: usize) -> PublishedPages {
-        let cache = PageCache::new(cache_bytes, file.format().page_bytes());
+        let page_bytes = file.format().page_bytes();
         PublishedPages {
             file,
-            cache,
+            cache: PageCache::new(cache_bytes, page_bytes),
+            leaf_filters: LeafFilters::new(cache_bytes, page_bytes),
+            set_aside: Mutex::new(0),
             version: AtomicU64::new(0),
             overlay: ArcSwapOption::empty(),
             marks: ArcSwapOption::empty(),
@@ -134,6 +144,50 @@ impl PublishedPages {
     /// The cache.
     pub fn cache(&self) -> &PageCache {
         &self.cache
+    }
+
+    /// Memory of filters of leaves, which is a part of that of the cache.
+    pub fn leaf_filter_bytes(&self) -> usize {
+        self.leaf_filters.bytes()
+    }
+
+    /// Leaves `bytes` of the cache's memory to something else: a quarter of it at most. Pages that are in the way are dropped.
+    pub fn set_aside(&self, bytes: usize) {
+        let mut set_aside = self.set_aside.lock();
+        *set_aside = bytes;
+        self.share_cache(*set_aside);
+        self.cache.clear_set_aside();
+    }
+
+    /// Gives the cache of pages what others leave of its memory.
+    fn share_cache(&self, set_aside: usize) {
+        // A few filters are not worth an eighth of the pages, which is the least that the cache can give.
+        let eighth = self.cache.bytes() / 8;
+        let of_leaves = self.leaf_filters.bytes().saturating_sub(eighth / 2);
+        self.cache.set_aside(set_aside.min(2 * eighth) + of_leaves);
+    }
+
+    /// Whether the leaf is known not to have a row with this key, although it is not in the cache.
+    pub(crate) fn lacks_row(&self, leaf: PageReference, key: &[u8]) -> bool {
+        self.leaf_filters.lacks(leaf, key)
+    }
+
+    /// A lookup has read a leaf as of `version` in vain: the next one need not.
+    #[cold]
+    pub(crate) fn take_up_keys(&self, page: &Page, leaf: &LeafView<'_>, version: u64) {
+        // While it has room, the page itself stays there.
+        if self.cache.is_full()
+            && self.leaf_filters.insert_if(page.reference(), leaf, || self.is_current(version))
+        {
+            self.share_cache(*self.set_aside.lock());
+        }
+    }
+
+    /// Drops a freed page from memory before it is used for something else. The published tree does not refer to it, and a reader of an
+    /// older one cannot put it back, since `version` has changed.
+    pub(crate) fn forget(&self, page: PageId) {
+        self.cache.remove(page);
+        self.leaf_filters.remove(page);
     }
 
     /// What all pages have in common.
@@ -180,6 +234,7 @@ impl PublishedPages {
             if !sabotaged(Defect::StaleCache) {
                 self.cache.replace(page);
             }
+            self.leaf_filters.remove(page.view().id());
         }
         self.version.store(overlay.version + 1, Ordering::SeqCst);
     }
@@ -205,15 +260,26 @@ impl PublishedPages {
         version: u64,
         guard: &'g Guard,
     ) -> Result<HeldPage<'g>, TreeError> {
-        if is_swapping(version)
-            && let Some(page) = self.in_overlay(at.page, version)
-        {
-            return Ok(HeldPage::Owned(page));
-        }
-        match self.cache.get(at.page, guard) {
-            Some(view) => Ok(HeldPage::Cached(view)),
+        match self.held_page(at.page, version, guard) {
+            Some(page) => Ok(page),
             None => self.fetch(at, version).map(HeldPage::Owned),
         }
+    }
+
+    /// As `page`, if it need not be read from the file.
+    #[inline]
+    pub(crate) fn held_page<'g>(
+        &'g self,
+        id: PageId,
+        version: u64,
+        guard: &'g Guard,
+    ) -> Option<HeldPage<'g>> {
+        if is_swapping(version)
+            && let Some(page) = self.in_overlay(id, version)
+        {
+            return Some(HeldPage::Owned(page));
+        }
+        self.cache.get(id, guard).map(HeldPage::Cached)
     }
 
     /// As `page`, but shared: it stays readable without a guard.
@@ -260,7 +326,7 @@ impl PublishedPages {
     }
 
     #[cold]
-    fn fetch(&self, at: PageReference, version: u64) -> Result<Page, TreeError> {
+    pub(crate) fn fetch(&self, at: PageReference, version: u64) -> Result<Page, TreeError> {
         let page = self.stored_page_at(at.page, version)?;
         self.expect_image(at, &page)?;
         self.cache.insert_if(&page, || self.is_current(version));

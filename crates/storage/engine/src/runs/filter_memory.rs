@@ -19,7 +19,7 @@ impl Engine {
     /// Gives the cache of pages what filters leave of its memory.
     pub(crate) fn share_cache_with_filters(&self) {
         let bytes = filter_bytes(&self.view().runs);
-        self.tree.pages().cache().set_aside(usize::try_from(bytes).unwrap_or(usize::MAX));
+        self.tree.pages().set_aside(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 }
 

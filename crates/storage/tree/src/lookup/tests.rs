@@ -387,3 +387,42 @@ fn round_of(value: &[u8]) -> u64 {
     assert!(rounds.iter().all(|round| *round == rounds[0]), "torn value {rounds:?}");
     rounds[0]
 }
+
+/// A filter of the leaf answers from the second time on, until the leaf is another one.
+#[test]
+fn rows_that_are_not_there_cost_one_read_of_each_leaf() {
+    let disk = SimulatedDisk::new(1);
+    let key = |number: u32| number.to_be_bytes().to_vec();
+    let rows: Rows = (0..8_000).map(|number| (key(2 * number), vec![7; 30])).collect();
+    let pages = published(&disk, &rows, 40, 600_000);
+    let leaves = 8_000 / 40;
+    assert!(pages.cache().capacity_pages() < leaves);
+    let look_for = |first: u32| {
+        disk.reset_read_counts();
+        for number in (first..16_000).step_by(8) {
+            let expected = rows.get(&key(number)).map(Vec::as_slice);
+            assert!(pages.get_with(&key(number), |found| found == expected).unwrap(), "{number}");
+        }
+        usize::try_from(disk.read_count("pages").calls).unwrap()
+    };
+    let with_interiors = leaves + leaves / 2;
+    assert!((leaves / 2..with_interiors).contains(&look_for(1)), "each leaf is read once, or is cached");
+    assert!(pages.leaf_filter_bytes() > 0);
+    // Those that were cached until now.
+    look_for(3);
+    let again = look_for(5);
+    assert!(again < leaves / 10, "{again} reads");
+    assert!(look_for(0) >= leaves / 2, "rows that are there are read");
+    // Other images, as a chunk publishes them: they have the rows.
+    let more: Rows = (0..16_000).map(|number| (key(number), vec![7; 30])).collect();
+    let mut built = HandBuilt::new(80);
+    built.stamp = Lsn::new(2);
+    built.build(&more);
+    built.write(pages.file());
+    let images = built.pages.iter().map(|page| (page.view().id(), page.clone()));
+    pages.publish(Overlay::from_iter(images));
+    pages.drop_overlay();
+    for number in (1..16_000).step_by(2) {
+        assert!(pages.get_with(&key(number), |found| found.is_some()).unwrap(), "{number}");
+    }
+}
