@@ -357,10 +357,10 @@ impl Engine {
     }
 
     /// Puts on record, before any page has what is in the memtable, that the log is durable up to the freeze point, and which number a
-    /// run of this checkpoint gets: a run that is cut short must not have the number of a later one.
+    /// run of this checkpoint gets: a run that is cut short must not have the number of a later one. Where there is no run yet, the first
+    /// one is drawn its number when it is begun: a database whose changes are never sparse has none.
     fn note_begin(&self, state: &mut CheckpointState, frozen: &Frozen) -> Result<(), Error> {
-        let may_write_run = self.options.checkpoint.runs.run_percent > 0 || !self.view().runs.is_empty();
-        let draws = may_write_run && state.drawn_run.is_none();
+        let draws = !self.view().runs.is_empty() && state.drawn_run.is_none();
         let next_run = self.redo.superblock().next_run;
         self.store_begin(frozen.end, if draws { next_run + 1 } else { next_run })?;
         if draws {
@@ -369,7 +369,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Draws the number of a run that is made of others, and puts on record that it is used.
+    /// Draws the number of a run, and puts on record that it is used.
     pub(crate) fn draw_run_number(&self) -> Result<RunNumber, Error> {
         let next_run = self.redo.superblock().next_run;
         let number = RunNumber::new(next_run).expect("a checkpoint takes longer than there are numbers for");
@@ -436,7 +436,7 @@ impl Engine {
             Route::ByRange { direct, run } => {
                 self.merge_directly(frozen, all().within(direct), pace, totals)?;
                 // Its number counts as used from the first page on.
-                let number = state.drawn_run.take().expect("a number is drawn where runs may be written");
+                let number = state.drawn_run.take().map_or_else(|| self.draw_run_number(), Ok)?;
                 self.write_run(state, (frozen, number), all().within(run), pace, totals)
             }
         }

@@ -8,6 +8,7 @@
 //!       +--------------------------------------->+ may be why any step up to the next checkpoint fails
 //! ```
 //! A checkpoint returns while a thread still writes its last pages in place. If that fails, whoever changes the tree next is told.
+//! Merges of sorted runs come after a checkpoint, whose outcome does not speak of them: a fault there becomes known later, too.
 //! Where the database has threads of its own, any fault may become known later, up to the next open: a checkpoint that succeeds does not
 //! end an attempt of another thread.
 
@@ -27,6 +28,8 @@ pub(super) enum DoneLater {
     Nothing,
     /// A thread writes pages in place.
     Pages,
+    /// Runs are merged once a checkpoint is complete.
+    Merges,
     /// Threads of the database do what they do.
     Anything,
 }
@@ -67,7 +70,7 @@ impl Causes {
         let is_done_later = match self.done_later {
             DoneLater::Nothing => false,
             DoneLater::Pages => call.path == WRITTEN_LATER,
-            DoneLater::Anything => true,
+            DoneLater::Merges | DoneLater::Anything => true,
         };
         if is_done_later {
             self.of_the_step_or_later.insert(call.error);
@@ -111,7 +114,9 @@ impl Causes {
         let struck = &self.of_the_step | &self.of_before;
         let of_any = is_full || !struck.is_empty();
         let of_the_step = match self.done_later {
-            DoneLater::Nothing | DoneLater::Pages => is_full || !self.of_the_step.is_empty(),
+            DoneLater::Nothing | DoneLater::Pages | DoneLater::Merges => {
+                is_full || !self.of_the_step.is_empty()
+            }
             DoneLater::Anything => of_any,
         };
         let is_full = is_full || struck.contains(&ENOSPC);
@@ -175,6 +180,18 @@ mod tests {
         struck(&mut without_threads, Operation::Write, "pages", EIO);
         without_threads.step_begins();
         assert!(!without_threads.explain(&damaged(), false));
+    }
+
+    #[test]
+    fn a_fault_that_a_merge_of_runs_meets_may_become_known_until_a_checkpoint_succeeds() {
+        let stopped = Error::Stopped { cause: "the superblock cannot be written".to_owned() };
+        let mut causes = Causes::new(DoneLater::Merges);
+        struck(&mut causes, Operation::WriteDurable, "superblock", ENOSPC);
+        causes.checkpoint_succeeded();
+        causes.step_begins();
+        assert!(causes.explain(&stopped, false));
+        causes.checkpoint_succeeded();
+        assert!(!causes.explain(&stopped, false));
     }
 
     #[test]

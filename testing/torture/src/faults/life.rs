@@ -55,8 +55,10 @@ impl Run {
         // After a failed sync, half of them show what is durable, and not what was written. A thread that has met one stops the
         // database by itself, and until the next step hears of it, pages may be refused.
         disk.forget_unsynced(!has_threads && random.chance(1, 2));
+        let has_runs = options.checkpoint.runs.run_percent > 0;
         let causes = Causes::new(match (has_threads, options.checkpoint.threads) {
             (true, _) => DoneLater::Anything,
+            (false, _) if has_runs => DoneLater::Merges,
             (false, 1) => DoneLater::Nothing,
             (false, _) => DoneLater::Pages,
         });

@@ -154,9 +154,16 @@ impl Engine {
             group.map_or_else(|| first.clone(), |group| self.window_start(group, &first, window_bytes));
         let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
         // The window before may have ended below it.
-        let start = start.max(from.to_vec());
-        let window = self.tree.window_at(start..end, &stored, window_bytes).map_err(failed)?;
-        Ok(Some(window.range))
+        let mut start = start.max(from.to_vec());
+        loop {
+            let window =
+                self.tree.window_at(start..end.clone(), &stored, window_bytes).map_err(failed)?.range;
+            // Where small windows end with the leaf of a run, that may be before the row.
+            if window.end > first {
+                return Ok(Some(window));
+            }
+            start = window.end;
+        }
     }
 
     /// Where a window for `first` begins: with its level-1 page, or with its leaf where that has more than a window.

@@ -19,6 +19,7 @@ use crate::database::Database;
 use crate::error::Error;
 use crate::options::{Background, Options, PublishStatistics};
 use crate::row_key;
+use crate::runs::filter_memory::within_memory;
 use crate::runs::run::{Run, RunNumber};
 use crate::runs::slice::{Aim, Slice};
 use crate::runs::testing::{add_filler, checkpoint_into_run, open_on};
@@ -362,6 +363,54 @@ fn a_reader_in_any_disk_call_of_a_slice_sees_all_rows() {
     *probe.lock() = None;
     assert!(slices > 3 && reads.lock().1 > 20, "{slices} slices");
     assert_eq!(runs(&database).len(), 1);
+    drop(tables);
+    leave(&disk, database);
+}
+
+/// Filters that are read in the middle of any disk call of a merge lack no row, also of the run that is being made.
+#[test]
+fn filters_that_are_read_in_the_middle_of_a_slice_lack_no_row() {
+    let disk = SimulatedDisk::new(11);
+    let probe: Probe = Arc::default();
+    let observer = Arc::clone(&probe);
+    let observed = ObservedDisk::new(disk.clone(), move |call| {
+        if let Some(probe) = observer.try_lock()
+            && let Some(read) = &*probe
+        {
+            read(call.path);
+        }
+        Verdict::Make
+    });
+    let database = open_on(Arc::new(observed), of_fan_in(4)).unwrap();
+    let mut model = Model::new(12);
+    model.keys = 600;
+    let tables = loaded(&database, &mut model);
+    for count in OF_A_SIZE {
+        model.change_some(&database, &tables, count);
+        checkpoint_into_run(database.engine(), 10);
+    }
+    let engine = Arc::downgrade(database.engine());
+    *probe.lock() = Some(Box::new(move |_| {
+        let engine = engine.upgrade().unwrap();
+        engine.read_filters(&|| true);
+    }));
+    let forget_filters = || {
+        database.engine().change_view(|view| view.runs = within_memory(view.runs.to_vec(), 0).into());
+    };
+    forget_filters();
+    let mut slices = 0;
+    while merge_slice(&database).unwrap() == Slice::Tier {
+        slices += 1;
+        for number in (0..model.keys).step_by(3) {
+            let key = key_of(number);
+            for (table, rows) in tables.iter().zip(&model.rows) {
+                assert_eq!(database.get(table, &key).unwrap().as_ref(), rows.get(&key), "slice {slices}");
+            }
+        }
+        forget_filters();
+    }
+    *probe.lock() = None;
+    assert!(slices > 3, "{slices} slices");
     drop(tables);
     leave(&disk, database);
 }
