@@ -51,10 +51,13 @@ struct Slot {
     is_of_use: AtomicBool,
 }
 
+/// Slots whose memory is taken together, when one of them is used.
+type Chunk = OnceLock<Box<[RwLock<Slot>]>>;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct LeafFilters {
-    chunks: Box<[OnceLock<Box<[RwLock<Slot>]>>]>,
+    chunks: Box<[Chunk]>,
     /// Words of a filter.
     words: usize,
     /// Memory that the chunks which are there may take.
