@@ -5,12 +5,10 @@ const OLD_RECORD: &str = "a record that was given up has to lie just where the l
 const KILL_THEN_POWER: &str =
     "a kill has to hit a write on its way, and the power to go before the same bytes are written again";
 
-const WITHOUT_RUNS: &str = "tortures write no runs";
-
 const POSTGRESQL: &str = "tortures are of databases of ours, and this is about PostgreSQL's";
 
 /// Names of defects, and why no torture finds them.
-const BEYOND: [(&str, &str); 35] = [
+const BEYOND: [(&str, &str); 19] = [
     ("spool-notes-not-synced", POSTGRESQL),
     ("restored-files-not-synced", POSTGRESQL),
     ("restored-control-not-synced", POSTGRESQL),
@@ -30,22 +28,6 @@ const BEYOND: [(&str, &str); 35] = [
     ("images-before-sync", "a page has to be torn whose other copy several threads have just written"),
     ("region-pieces-overlap", "chunks of tortures seldom have regions of more than a mebibyte"),
     ("keys-name-not-synced", "no torture changes the master key"),
-    ("run-listed-early", WITHOUT_RUNS),
-    ("run-not-listed", WITHOUT_RUNS),
-    ("run-read-by-older-snapshot", WITHOUT_RUNS),
-    ("runs-read-oldest-first", WITHOUT_RUNS),
-    ("direct-over-run", WITHOUT_RUNS),
-    ("window-skips-run", WITHOUT_RUNS),
-    ("window-not-cut", WITHOUT_RUNS),
-    ("window-under-snapshot", WITHOUT_RUNS),
-    ("tier-skips-run", WITHOUT_RUNS),
-    ("tier-under-snapshot", WITHOUT_RUNS),
-    ("tier-view-late", WITHOUT_RUNS),
-    ("tier-filter-forgets", WITHOUT_RUNS),
-    ("deletion-dropped-in-tier", WITHOUT_RUNS),
-    ("long-value-freed-with-run", WITHOUT_RUNS),
-    ("run-filter-forgets", WITHOUT_RUNS),
-    ("run-number-reused", WITHOUT_RUNS),
 ];
 
 /// Why no torture hunts for it; `None` if they do.
