@@ -122,7 +122,7 @@ pub(crate) struct Shared {
     #[arg(long, global = true, value_name = "NAME", hide_short_help = true, display_order = 1004)]
     pub(crate) page_image_compression: Option<ImageCompression>,
     /// Let checkpoints write changes that are sparse in the tree as sorted runs, up to so many percent of the rest of the tree: 5 to 100, or 0
-    /// for no runs. Default 0.
+    /// for no runs. Default 25.
     #[arg(long, global = true, value_name = "PERCENT", hide_short_help = true, display_order = 1005)]
     pub(crate) run_percent: Option<u32>,
     #[command(flatten)]

@@ -178,7 +178,8 @@ pub struct MemoryOptions {
     /// that it is full again when the checkpoint ends; a disk that becomes slower all of a sudden may cost half as much
     /// again. At least 64 KiB. Default 256 MiB.
     pub memtable_bytes: u64,
-    /// Memory for cached pages, and for filters of sorted runs, which take a quarter of it at most. Default 256 MiB.
+    /// Memory for cached pages, for filters of sorted runs, which take a quarter of it at most, and for filters of leaves that lookups have
+    /// read in vain, an eighth at most. Default 256 MiB.
     pub cache_bytes: u64,
     /// Memory for what only old snapshots need: row versions from before the last checkpoint. When it takes more, the
     /// oldest snapshot is cancelled; its reads answer with `SnapshotCancelled`. Default 256 MiB.
@@ -278,7 +279,7 @@ impl Default for CheckpointOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
     /// Bytes that runs may have, in percent of the main part, before they are merged into it: 5 to 100, or 0. Low: less space, faster
-    /// scans. High: fewer bytes written. 0: checkpoints write no new runs, and those that are there are merged. Default 25.
+    /// scans. High: fewer bytes written. 0: runs that are there are merged, and until then checkpoints write new ones over these only. Default 25.
     pub run_percent: u32,
     /// Leaves of which few rows have changed, before a checkpoint writes a run: 1 to 65,536. Fewer are changed in place. Low: fewer bytes
     /// written. High: fewer runs to read. Default 64.

@@ -88,8 +88,8 @@ impl PageCache {
     }
 
     /// Ways of each set that may have pages.
-    fn ways(&self) -> u8 {
-        // Relaxed: where it matters the latch of the set is held, which `set_aside` takes after it has changed this.
+    pub(crate) fn ways(&self) -> u8 {
+        // Relaxed: which sets have dropped their pages by now does not matter.
         self.ways.load(Ordering::Relaxed)
     }
 

@@ -154,9 +154,12 @@ impl PublishedPages {
     /// Leaves `bytes` of the cache's memory to something else: a quarter of it at most. Pages that are in the way are dropped.
     pub fn set_aside(&self, bytes: usize) {
         let mut set_aside = self.set_aside.lock();
+        let before = self.cache.ways();
         *set_aside = bytes;
         self.share_cache(*set_aside);
-        self.cache.clear_set_aside();
+        if self.cache.ways() < before {
+            self.cache.clear_set_aside();
+        }
     }
 
     /// Gives the cache of pages what others leave of its memory.

@@ -18,6 +18,9 @@ const STEEPNESS: f64 = 9.0;
 /// The least that is left.
 const SHARE_MIN: f64 = 0.05;
 
+/// Where there should be no runs, those that are left go in whatever time there is, as long as they have no more of the main part.
+const PERCENT_LEFT: u64 = 25;
+
 /// Runs that could be merged, at one moment, and what they may be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunFill {
@@ -43,11 +46,10 @@ pub(crate) fn runs_usual(fan_in: u64, run_count: u64) -> u64 {
 impl RunFill {
     /// Zero where runs may be as they are, one where they are at their limit.
     pub(crate) fn debt(&self) -> f64 {
-        let soft = number(self.tree_leaves) * number(self.run_percent) / 100.0;
+        let percent = if self.run_percent == 0 { PERCENT_LEFT } else { self.run_percent };
+        let soft = number(self.tree_leaves) * number(percent) / 100.0;
         let hard = 2.0 * soft + 4.0 * number(self.memtable_leaves.max(1));
-        // Where there should be none, those that are left go in whatever time there is, as long as they are few.
-        let by_leaves =
-            if self.run_percent == 0 { 0.0 } else { (number(self.leaves) - soft) / (hard - soft) };
+        let by_leaves = (number(self.leaves) - soft) / (hard - soft);
         let (most, usual) = (number(self.run_count), number(runs_usual(self.fan_in, self.run_count)));
         let by_count = (number(self.count) - usual) / (most - usual).max(1.0);
         by_leaves.max(by_count).max(0.0)

@@ -104,12 +104,15 @@ impl Engine {
             }
             return Ok(Slice::Nothing);
         };
-        // Where runs have far more than the main part, it is only the beginning of the window.
-        let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
-        let window_bytes = self.options.checkpoint.chunk_bytes;
-        let part = self.tree.window_at(table.range_of(index), &stored, window_bytes).map_err(failed)?.range;
-        self.merge_window(part.clone(), totals)?;
-        table.merged(&self.tree, &self.runs_to_merge(), index, &part.end).map_err(failed)?;
+        let mut window = table.range_of(index);
+        if table.has_far_too_many_leaves(index) {
+            // Changes of many checkpoints have come to lie in a few pages of the main part: only the beginning.
+            let stored: Vec<StoredRun> = runs.iter().map(|run| run.stored()).collect();
+            let window_bytes = self.options.checkpoint.chunk_bytes;
+            window = self.tree.window_at(window, &stored, window_bytes).map_err(failed)?.range;
+        }
+        self.merge_window(window.clone(), totals)?;
+        table.merged(&self.tree, runs, index, &window.end).map_err(failed)?;
         state.windows = Some(table);
         Ok(Slice::Window)
     }
@@ -384,6 +387,44 @@ mod tests {
         while merge() != Slice::Nothing {}
         drop(state);
         loaded.expect_rows("in turns");
+    }
+
+    /// Rows of several checkpoints that belong between two rows of the main part are merged by chunks, and not all in one.
+    #[test]
+    fn a_window_with_far_too_many_leaves_is_merged_in_parts() {
+        let mut loaded = Loaded::of(open_on(Arc::new(SimulatedDisk::new(5)), |options| {
+            options.checkpoint.chunk_bytes = 16 << 10;
+            options.checkpoint.runs.run_percent = 5;
+        }));
+        let merge = |loaded: &Loaded| {
+            let (engine, mut totals) = (loaded.database.engine(), Totals::default());
+            let mut state = engine.checkpoint_turn.take();
+            let slice = engine.merge_slice(&mut state, Aim::Share, &mut totals).unwrap();
+            (slice, totals.written_bytes())
+        };
+        // The table of windows is read with this one.
+        loaded.change(&mut SeededRandom::new(5), 5);
+        checkpoint_into_run(loaded.database.engine(), 0);
+        assert_eq!(merge(&loaded).0, Slice::Nothing);
+        for round in 0..3_u64 {
+            for number in 0..1_000_u64 {
+                let key = [7_u64.to_be_bytes(), (number * 3 + round).to_be_bytes()].concat();
+                loaded.database.put(&loaded.table, &key, [2; 150]).unwrap();
+                loaded.rows.insert(key, vec![2; 150]);
+            }
+            checkpoint_into_run(loaded.database.engine(), 0);
+        }
+        let (mut windows, mut most) = (0, 0);
+        loop {
+            let (slice, written_bytes) = merge(&loaded);
+            if slice == Slice::Nothing {
+                break;
+            }
+            windows += 1;
+            most = most.max(written_bytes);
+        }
+        assert!(windows > 10 && most < 50 * 4096, "{windows} windows, of {most} bytes at most");
+        loaded.expect_rows("in parts");
     }
 
     /// Runs that are not wanted any more go, window by window.

@@ -49,6 +49,8 @@ impl Engine {
         let segment_bytes = self.tree.format().max_inline_value_bytes() + SEGMENT_OVERHEAD_BYTES;
         let left =
             self.tree.estimate_rows(&from, &to).map_or(0, |rows| bytes_of_segments(rows, segment_bytes));
+        // Leaves around may have far shorter rows.
+        let left = left.min(2 * run.descriptor.filter_bytes);
         let most = self.filter_bytes_max();
         left + most / SLACK_PARTS <= most.saturating_sub(filter_bytes(&self.view().runs))
     }

@@ -114,6 +114,12 @@ impl WindowTable {
         })
     }
 
+    /// Whether a window has more leaves than any has when the table is read, because runs have come to it since.
+    pub(super) fn has_far_too_many_leaves(&self, index: usize) -> bool {
+        let Window { tree_leaves, run_leaves, .. } = self.windows[index];
+        tree_leaves + run_leaves > 4 * self.window_leaves
+    }
+
     /// The keys of a window.
     pub(super) fn range_of(&self, index: usize) -> Range<Vec<u8>> {
         self.windows[index].lower.clone()..self.upper_of(index)
@@ -133,16 +139,19 @@ impl WindowTable {
         end: &[u8],
     ) -> Result<(), TreeError> {
         let Range { start: lower, end: upper } = self.range_of(index);
+        // A leaf that begins at the end of a part is counted with what is behind the part.
+        let is_part = *end < upper[..];
+        let is_counted = |fence: &[u8]| fence < end || (is_part && fence == end);
         let mut left = 0;
         for run in runs {
             let mut fences = Fences::begin(tree, &run.prefix(), &lower)?;
-            while fences.take()?.is_some_and(|fence| fence[..] < *end) {
+            while fences.take()?.is_some_and(|fence| is_counted(&fence)) {
                 left += 1;
             }
         }
         let mut windows = windows_in(tree, &[], self.window_leaves, lower, end)?;
         let rest = windows.len();
-        if *end < upper[..] {
+        if is_part {
             windows.extend(windows_in(tree, &prefixes_of(runs), self.window_leaves, end.to_vec(), &upper)?);
         }
         self.windows.splice(index..=index, windows);
