@@ -216,8 +216,8 @@ impl Engine {
         Ok(frozen)
     }
 
-    /// Writes the rows of what is in doubt at the freeze point into the frozen memtable. Nobody waits for that: whoever prepares or
-    /// decides now does so in the next epoch.
+    /// Writes transactions that are in doubt at the freeze point as rows into the frozen memtable. Nobody waits: prepares and decisions
+    /// belong to the next epoch by now.
     fn settle_in_doubt(&self, frozen: &Frozen) {
         let in_doubt = frozen.prepared.settle(&frozen.memtable, self.in_doubt.at_freeze());
         self.in_doubt.set_at_freeze(in_doubt);

@@ -15,6 +15,7 @@
 //!   still the one that it was before the read.
 //! * A page may be torn in the file while it is overwritten in place, but then it is in the overlay, and whoever had
 //!   looked before it came there finds that the tree has changed: damage is real only if it has not.
+//! * A filter of a leaf (`leaf_filters`) goes as an image in the cache does, and whoever asks one asks for `version` again, too.
 //! * What is read from the file is the image that the page above it refers to, by its mark, or it is refused. Of the root
 //!   the superblock has the mark, and this the mark of the newest one: it changes while `version` is odd.
 //! * The page of a freed id may be overwritten once the chunk that freed it is published, synced in place, and no long
@@ -146,8 +147,8 @@ impl PublishedPages {
         &self.cache
     }
 
-    /// Memory of filters of leaves, which is a part of that of the cache.
-    pub fn leaf_filter_bytes(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn leaf_filter_bytes(&self) -> usize {
         self.leaf_filters.bytes()
     }
 

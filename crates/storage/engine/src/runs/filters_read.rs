@@ -12,7 +12,7 @@ use crate::runs::run::Run;
 
 /// Beside its bits a segment has a separator, a pointer and a count.
 const SEGMENT_OVERHEAD_BYTES: usize = 64;
-/// Of the memory for filters one part of so many is left when one is read.
+/// One part of so many of the memory for filters stays free when one is read.
 const SLACK_PARTS: u64 = 16;
 
 impl Engine {

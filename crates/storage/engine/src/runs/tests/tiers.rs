@@ -160,13 +160,7 @@ fn slices_among_windows_checkpoints_snapshots_and_opens_change_no_row() {
 fn begun(disk: &SimulatedDisk) -> (Database, Model, [Table; 2]) {
     let database = open_tiered(disk, 4);
     add_filler(&database);
-    let mut model = Model::new(7);
-    model.keys = 600;
-    let tables = loaded(&database, &mut model);
-    for count in OF_A_SIZE {
-        model.change_some(&database, &tables, count);
-        checkpoint_into_run(database.engine(), 10);
-    }
+    let (model, tables) = with_runs_of_a_size(&database, 7);
     assert_eq!(merge_slice(&database).unwrap(), Slice::Tier);
     assert_eq!(runs(&database).len(), 5);
     (database, model, tables)
@@ -243,13 +237,7 @@ fn younger_runs_become_one_before_an_older_merge_goes_on() {
 fn a_merge_that_fails_at_its_first_slice_draws_one_number() {
     let disk = SimulatedDisk::new(6);
     let database = open_tiered(&disk, 4);
-    let mut model = Model::new(7);
-    model.keys = 600;
-    let tables = loaded(&database, &mut model);
-    for count in OF_A_SIZE {
-        model.change_some(&database, &tables, count);
-        checkpoint_into_run(database.engine(), 10);
-    }
+    let (model, tables) = with_runs_of_a_size(&database, 7);
     let next_run = || database.engine().redo.superblock().next_run;
     let before = next_run();
     let target = FaultTarget::Path { prefix: "pages".to_owned(), operations: Operations::Writes };
@@ -314,12 +302,9 @@ fn a_merge_goes_on_with_the_filter_that_it_began_with() {
 /// What reads in the middle of disk calls.
 type Probe = Arc<Mutex<Option<Box<dyn Fn(&str) + Send>>>>;
 
-/// Readers that come in the middle of any disk call of a merge find what they always found: rows are nowhere at no time.
-#[test]
-fn a_reader_in_any_disk_call_of_a_slice_sees_all_rows() {
-    let disk = SimulatedDisk::new(4);
-    let probe: Probe = Arc::default();
-    let observer = Arc::clone(&probe);
+/// Opens a database that asks `probe` in each disk call.
+fn open_probed(disk: &SimulatedDisk, probe: &Probe) -> Database {
+    let observer = Arc::clone(probe);
     let observed = ObservedDisk::new(disk.clone(), move |call| {
         // What reads makes calls, too.
         if let Some(probe) = observer.try_lock()
@@ -329,14 +314,28 @@ fn a_reader_in_any_disk_call_of_a_slice_sees_all_rows() {
         }
         Verdict::Make
     });
-    let database = open_on(Arc::new(observed), of_fan_in(4)).unwrap();
-    let mut model = Model::new(5);
+    open_on(Arc::new(observed), of_fan_in(4)).unwrap()
+}
+
+/// Loads two tables, and changes them for runs that become one.
+fn with_runs_of_a_size(database: &Database, seed: u64) -> (Model, [Table; 2]) {
+    let mut model = Model::new(seed);
     model.keys = 600;
-    let tables = loaded(&database, &mut model);
+    let tables = loaded(database, &mut model);
     for count in OF_A_SIZE {
-        model.change_some(&database, &tables, count);
+        model.change_some(database, &tables, count);
         checkpoint_into_run(database.engine(), 10);
     }
+    (model, tables)
+}
+
+/// Readers that come in the middle of any disk call of a merge find what they always found: rows are nowhere at no time.
+#[test]
+fn a_reader_in_any_disk_call_of_a_slice_sees_all_rows() {
+    let disk = SimulatedDisk::new(4);
+    let probe: Probe = Arc::default();
+    let database = open_probed(&disk, &probe);
+    let (model, tables) = with_runs_of_a_size(&database, 5);
     let seen = Seen::now(&database, &model);
     let reads = Arc::new(Mutex::new((SeededRandom::new(6), 0)));
     let counted = Arc::clone(&reads);
@@ -372,23 +371,8 @@ fn a_reader_in_any_disk_call_of_a_slice_sees_all_rows() {
 fn filters_that_are_read_in_the_middle_of_a_slice_lack_no_row() {
     let disk = SimulatedDisk::new(11);
     let probe: Probe = Arc::default();
-    let observer = Arc::clone(&probe);
-    let observed = ObservedDisk::new(disk.clone(), move |call| {
-        if let Some(probe) = observer.try_lock()
-            && let Some(read) = &*probe
-        {
-            read(call.path);
-        }
-        Verdict::Make
-    });
-    let database = open_on(Arc::new(observed), of_fan_in(4)).unwrap();
-    let mut model = Model::new(12);
-    model.keys = 600;
-    let tables = loaded(&database, &mut model);
-    for count in OF_A_SIZE {
-        model.change_some(&database, &tables, count);
-        checkpoint_into_run(database.engine(), 10);
-    }
+    let database = open_probed(&disk, &probe);
+    let (model, tables) = with_runs_of_a_size(&database, 12);
     let engine = Arc::downgrade(database.engine());
     *probe.lock() = Some(Box::new(move |_| {
         let engine = engine.upgrade().unwrap();
