@@ -69,8 +69,8 @@ use crate::superblock::{Superblock, TreeMarks};
 use crate::sync_gate::SyncGate;
 use crate::tree::{FreedPages, Tree, TreeOptions, WriterState};
 
-/// Freed runs of at least so many bytes are given back to the file system.
-const PUNCHED_BYTES_MIN: u64 = 1 << 20;
+/// Blocks of so many bytes that are free as a whole are given back to the file system. Smaller ones would leave a file of many pieces.
+const PUNCHED_BYTES: usize = 1 << 20;
 
 /// What applying a chunk wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -297,7 +297,7 @@ impl Tree {
         Ok(changed)
     }
 
-    /// Makes the pages that the chunk freed available, punched out of the file where they are many side by side.
+    /// Makes the pages that the chunk freed available; see `release_freed`.
     fn take_back(&self, writer: &mut WriterState) -> Result<u64, TreeError> {
         let mut space = self.space.lock();
         let runs = space.freed_runs();
@@ -314,27 +314,26 @@ impl Tree {
     }
 
     /// Lets freed pages be used again that wait for nothing more: the chunk that freed them is durable in place, so
-    /// applying it again needs none of them, and nobody reads a long value of the tree before it. Punches large runs out
-    /// of the file; returns the bytes.
+    /// applying it again needs none of them, and nobody reads a long value of the tree before it. Punches blocks out of the
+    /// file that are free as a whole by now; returns the bytes.
     pub(crate) fn release_freed(&self, writer: &mut WriterState) -> Result<u64, TreeError> {
         let is_ready =
             |freed: &mut FreedPages| freed.is_synced && !self.pages.has_readings_before(freed.version);
-        let ready: Vec<FreedPages> = writer.freed.extract_if(.., is_ready).collect();
-        let runs = || ready.iter().flat_map(|freed| &freed.runs);
-        let punched_bytes = runs().map(|run| self.punch(run)).sum();
+        let ready = writer.freed.extract_if(.., is_ready).flat_map(|freed| freed.runs).collect();
+        let block_pages =
+            u32::try_from(PUNCHED_BYTES / self.format().page_bytes()).unwrap_or_default().max(1);
+        // Nobody gets their pages meanwhile, and whoever needs others does not wait for the file system.
+        let blocks = self.space.lock().release_but_blocks(ready, block_pages)?;
+        let punched_bytes = blocks.iter().map(|run| self.punch(run)).sum();
         let mut space = self.space.lock();
-        runs().try_for_each(|run| space.release(*run))?;
+        blocks.into_iter().try_for_each(|run| space.release(run))?;
         Ok(punched_bytes)
     }
 
-    /// Punches a run out of the file if it is large; returns its bytes then.
+    /// Punches pages out of the file; returns their bytes if that was possible.
     fn punch(&self, run: &PageRun) -> u64 {
-        let bytes = u64::from(run.count) * self.format().page_bytes() as u64;
-        if bytes < PUNCHED_BYTES_MIN {
-            return 0;
-        }
         match self.pages.file().punch_hole(run.first, u64::from(run.count)) {
-            Ok(true) => bytes,
+            Ok(true) => u64::from(run.count) * self.format().page_bytes() as u64,
             Ok(false) => 0,
             Err(error) => {
                 // The chunk is in place without it: the space is used again, only not by others.

@@ -321,6 +321,34 @@ impl SpaceMap {
         Ok(())
     }
 
+    /// As `release`, but blocks of `block_pages` that are free now as a whole are taken again, and returned: for who gives their space back
+    /// to the file system before others may have them.
+    pub(crate) fn release_but_blocks(
+        &mut self,
+        mut runs: Vec<PageRun>,
+        block_pages: u32,
+    ) -> Result<Vec<PageRun>, TreeError> {
+        runs.sort_unstable();
+        for run in &runs {
+            self.release(*run)?;
+        }
+        let (mut blocks, size) = (Vec::new(), block_pages as usize);
+        for run in runs {
+            let (index, bit) = self.place(run.first);
+            let map_page = self.page_of(index).get();
+            let map = self.map(index)?;
+            for block in bit / size..=(bit + run.count as usize - 1) / size {
+                let start = block * size;
+                if bits::are_clear(&map.busy, start, size) {
+                    bits::set(&mut map.busy, start, size);
+                    let first = PageId::new(map_page + start as u64);
+                    push_run(&mut blocks, PageRun { first, count: block_pages });
+                }
+            }
+        }
+        Ok(blocks)
+    }
+
     /// Frees pages of the last durable tree: they can be taken again once the chunk under way is durable.
     pub(crate) fn free(&mut self, run: PageRun) {
         self.freed_count += u64::from(run.count);
@@ -527,6 +555,7 @@ fn push_run(runs: &mut Vec<PageRun>, run: PageRun) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seawall_simulation::SeededRandom;
     use seawall_types::DatabaseId;
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::{Arc, Mutex};
@@ -707,5 +736,46 @@ mod tests {
             assert!(at == FIRST_MAP || at == page.reference(), "{at:?} is referred to, not {page:?}");
             references.add(&SpaceMapView::new(page.view()).unwrap());
         }
+    }
+
+    /// Whatever is taken and given back: the blocks that come back are those that became free as a whole, and nobody is handed a page of
+    /// them before they are released.
+    #[test]
+    fn blocks_that_are_free_as_a_whole_are_taken_once() {
+        const BLOCK: u64 = 16;
+        let images = Images::default();
+        let first = SpaceMap::first_image(&format(), Lsn::new(1));
+        images.lock().unwrap().insert(0, first);
+        let mut map = map_over(&images);
+        let mut random = SeededRandom::new(5);
+        let mut held: BTreeSet<u64> = BTreeSet::new();
+        let mut blocks_seen = 0;
+        for _ in 0..2_000 {
+            let taken = map.reserve_up_to(u32::try_from(random.range(1..40)).unwrap(), 1).unwrap();
+            held.extend((0..u64::from(taken.count)).map(|page| taken.first.get() + page));
+            let gone: Vec<u64> = held.iter().copied().filter(|_| random.chance(1, 6)).collect();
+            let runs = gone.iter().map(|page| PageRun { first: PageId::new(*page), count: 1 }).collect();
+            gone.iter().for_each(|page| assert!(held.remove(page)));
+            let blocks = map.release_but_blocks(runs, 16).unwrap();
+            let of_blocks: BTreeSet<u64> = blocks
+                .iter()
+                .flat_map(|run| run.first.get()..run.first.get() + u64::from(run.count))
+                .collect();
+            let is_free = |block: u64| (block * BLOCK..(block + 1) * BLOCK).all(|page| !held.contains(&page));
+            // Page 0 is that of the map, page 1 the root.
+            let touched: BTreeSet<u64> = gone.iter().map(|page| page / BLOCK).collect();
+            let expected: BTreeSet<u64> = touched
+                .into_iter()
+                .filter(|block| *block > 0 && is_free(*block))
+                .flat_map(|block| block * BLOCK..(block + 1) * BLOCK)
+                .collect();
+            assert_eq!(of_blocks, expected);
+            let other = map.reserve(1).unwrap().get();
+            assert!(!of_blocks.contains(&other) && !held.contains(&other));
+            map.release(PageRun { first: PageId::new(other), count: 1 }).unwrap();
+            blocks_seen += blocks.len();
+            blocks.into_iter().try_for_each(|run| map.release(run)).unwrap();
+        }
+        assert!(blocks_seen > 20, "{blocks_seen}");
     }
 }

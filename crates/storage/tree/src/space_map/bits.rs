@@ -49,6 +49,11 @@ pub(super) fn clear_count(words: &[u64], start: usize, most: usize) -> usize {
     (end - start).min(most)
 }
 
+/// Whether `count` bits from `start` on are clear, all of which there are.
+pub(super) fn are_clear(words: &[u64], start: usize, count: usize) -> bool {
+    start + count <= words.len() * 64 && clear_count(words, start, count) == count
+}
+
 /// Sets `count` bits from `start` on.
 pub(super) fn set(words: &mut [u64], start: usize, count: usize) {
     for_masks(start, count, |index, mask| words[index] |= mask);
@@ -91,5 +96,10 @@ mod tests {
         assert_eq!(clear_run(&words, 130, 7), None);
         assert_eq!([clear_count(&words, 65, 100), clear_count(&words, 65, 9)], [65, 9]);
         assert_eq!([clear_count(&words, 250, 100), clear_count(&words, 0, 1)], [6, 0]);
+        let clear = [(65, 65), (65, 66), (250, 6), (250, 7), (64, 1)];
+        assert_eq!(
+            clear.map(|(start, count)| are_clear(&words, start, count)),
+            [true, false, true, false, false]
+        );
     }
 }

@@ -118,20 +118,24 @@ fn a_chunk_whose_images_in_the_log_were_damaged_is_refused() {
 }
 
 /// What a chunk frees stays as it was until the chunk is durable in place: if its images are damaged, and the power took what
-/// was in place, the tree before it is what is left. Pages that go one by one, and many at once, which are punched out.
+/// was in place, the tree before it is what is left. Pages that go one by one; many at once, which are punched out; and blocks that are
+/// punched out once the second of two chunks has freed the rest of them.
 #[test]
 fn what_a_chunk_frees_is_not_overwritten_before_the_chunk_is_in_place() {
     let protection = Protection::new(PageProtection::RecoveryFile, ImageCompression::Lz4);
-    for (keys, value_bytes) in [(4_u8, 20_000), (1, 1_200_000)] {
+    for (keys, value_bytes, parts) in [(4_u8, 20_000, 1_u8), (1, 2_400_000, 1), (16, 150_000, 2)] {
         let (disk, _, mut before) = start(protection, 9);
         let row = |kind: u8, key: u8| vec![0, 0, 0, 0, 0, 0, 0, 9, kind, key];
         let long: Changes = (0..keys).map(|key| (row(1, key), Some(vec![key; value_bytes]))).collect();
-        let freed: Changes = long.keys().map(|key| (key.clone(), None)).collect();
+        let freed = |part: u8| -> Changes {
+            (part..keys).step_by(parts.into()).map(|key| (row(1, key), None)).collect()
+        };
         let taken: Changes = (0..keys).map(|key| (row(2, key), Some(vec![!key; 20_000]))).collect();
         protection.merge(&disk, &long, u64::MAX, Some(Lsn::new(3))).unwrap();
         apply_to(&mut before, &long);
         let mut models = vec![before];
-        for changes in [&freed, &taken] {
+        let steps: Vec<Changes> = (0..parts).map(freed).chain([taken]).collect();
+        for changes in &steps {
             let mut next = models.last().expect("there is one").clone();
             apply_to(&mut next, changes);
             models.push(next);
@@ -141,8 +145,7 @@ fn what_a_chunk_frees_is_not_overwritten_before_the_chunk_is_in_place() {
             let crashed = disk.copy();
             crashed.crash_at(crashed.calls() + call);
             if let Ok(opened) = protection.open(&crashed) {
-                let merged = merge_into(&opened, &freed, u64::MAX, None);
-                drop(merged.and_then(|()| merge_into(&opened, &taken, u64::MAX, None)));
+                drop(steps.iter().try_for_each(|changes| merge_into(&opened, changes, u64::MAX, None)));
             }
             let crashed = crashed.after_power_loss(PowerLoss::Random(number));
             (12_300..12_900).step_by(50).for_each(|offset| crashed.flip_bit(RECOVERY_FILE_PATH, offset, 3));
