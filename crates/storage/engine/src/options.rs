@@ -279,7 +279,8 @@ impl Default for CheckpointOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
     /// Bytes that runs may have, in percent of the main part, before they are merged into it: 5 to 100, or 0. Low: less space, faster
-    /// scans. High: fewer bytes written. 0: runs that are there are merged, and until then checkpoints write new ones over these only. Default 25.
+    /// scans. High: fewer bytes written. 0: runs that are there are merged, and until then checkpoints write new ones over these only. A row that a
+    /// run deletes counts as if the run had it. Default 25.
     pub run_percent: u32,
     /// Leaves of which few rows have changed, before a checkpoint writes a run: 1 to 65,536. Fewer are changed in place. Low: fewer bytes
     /// written. High: fewer runs to read. Default 64.

@@ -11,7 +11,7 @@ use seawall_types::Lsn;
 
 use crate::error::TreeError;
 use crate::merge::leaf_parent;
-use crate::page::PageReference;
+use crate::page::{LeafValue, PageReference};
 use crate::published::ROOT;
 use crate::tree::Tree;
 
@@ -65,7 +65,43 @@ pub struct Groups<'t> {
     to: Vec<u8>,
 }
 
+/// What a leaf has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeafFill {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of the page that are in use, and those of long values.
+    pub bytes: u64,
+}
+
+impl LeafFill {
+    /// Bytes of a row, on average; zero without rows.
+    pub fn row_bytes(&self) -> u64 {
+        self.bytes.checked_div(self.rows).unwrap_or_default()
+    }
+}
+
 impl Tree {
+    /// What the leaf has that may hold a key. One page is read, and those above it. For who has the turn to change the tree.
+    ///
+    /// # Errors
+    /// If a page cannot be read or is damaged.
+    pub fn leaf_fill(&self, key: &[u8]) -> Result<LeafFill, TreeError> {
+        let group = Groups { tree: self, next: None, to: Vec::new() }.group_of(key)?;
+        let after = group.leaves.partition_point(|leaf| leaf.lower.as_slice() <= key);
+        let page = self.pages.writer_page(group.leaves[after.saturating_sub(1)].page)?;
+        let view = page.view();
+        let leaf = view.leaf().map_err(|damage| self.pages.damaged(view.id(), damage))?;
+        let long = leaf.rows().map(|row| match row.value {
+            LeafValue::Overflow(reference) => reference.total_bytes,
+            LeafValue::Inline(_) | LeafValue::Deleted => 0,
+        });
+        Ok(LeafFill {
+            rows: leaf.len() as u64,
+            bytes: long.fold(leaf.used_bytes() as u64, u64::saturating_add),
+        })
+    }
+
     /// The groups that may hold keys of `from..to`, in key order. For who has the turn to change the tree: a chunk that is applied
     /// meanwhile shows in what comes after.
     pub fn groups(&self, from: &[u8], to: &[u8]) -> Groups<'_> {

@@ -62,7 +62,7 @@ pub use chunk::{ChunkPlan, ChunkStatistics};
 pub use cursor::{Direction, LeafCursor, LeafPosition, ParentPage};
 pub use cut::CutPlan;
 pub use error::{ImageLogError, TreeError};
-pub use groups::{Group, GroupLeaf, Groups};
+pub use groups::{Group, GroupLeaf, Groups, LeafFill};
 pub use image_compression::{ImageCompression, UnknownImageCompression};
 pub use image_log::{
     AppendedPiece, ImageLog, ImagePiece, ImageSource, ImageSpan, NoImageSource, StoredImage,

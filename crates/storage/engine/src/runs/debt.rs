@@ -1,5 +1,6 @@
 //! Which window is merged next, and when: runs may have a share of the main part's leaves, and the windows with the most run leaves for
-//! each leaf of their own go first. So with a quarter of the tree in runs, a window that is merged has twice that.
+//! each leaf of their own go first. So with a quarter of the tree in runs, a window that is merged has twice that. A row that a run deletes
+//! counts as if it was in the run: what is deleted gives its space back about as soon as it would be filled again.
 //!
 //! ```text
 //!   windows by key   [ 2000 leaves | 40 of runs ][ 1900 | 700 ][ 2010 | 90 ] ...
@@ -90,8 +91,8 @@ impl Engine {
     ) -> Result<Slice, Error> {
         let failed = |error| Error::tree(&error);
         let mut table = self.windows_with(state.windows.take(), runs).map_err(failed)?;
-        let (tree_leaves, run_leaves) = table.leaves();
-        let due = if run_leaves * 100 > percent * tree_leaves { table.fullest() } else { None };
+        let (tree_leaves, weight) = table.weights();
+        let due = if weight * 100 > percent * tree_leaves { table.fullest() } else { None };
         let Some(index) = due else {
             state.windows = Some(table);
             if percent == 0 {
@@ -127,7 +128,7 @@ impl Engine {
         // Where the table is to be read anew, the next merge does that: here it would make a checkpoint longer.
         let kept_up = state.windows.take().map(|mut table| table.keep_up(&self.tree, &runs).map(|()| table));
         if let Some(Ok(table)) = kept_up {
-            state.counted_leaves = table.leaves();
+            state.counted_leaves = table.weights();
             state.windows = Some(table);
         }
         let (tree_leaves, leaves) = state.counted_leaves;
@@ -177,7 +178,10 @@ mod tests {
     };
 
     use super::*;
+    use seawall_types::TableId;
+
     use crate::database::Database;
+    use crate::row_key;
     use crate::runs::fences::Fences;
     use crate::runs::testing::{checkpoint_into_run, open_on, open_with};
 
@@ -279,6 +283,28 @@ mod tests {
             let ((tree_leaves, run_leaves), (counted_tree, counted_runs)) = (again.leaves(), counted(engine));
             assert_eq!(run_leaves, counted_runs, "seed {seed}");
             assert!((counted_tree..=counted_tree + twice).contains(&tree_leaves), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn rows_that_a_run_deletes_weigh_as_much_as_in_the_main_part() {
+        let loaded = Loaded::new(1, 100);
+        let engine = loaded.database.engine();
+        let mut kept = WindowTable::read(&engine.tree, &[], 20).unwrap();
+        for number in (ROWS / 2..ROWS).filter(|number| number % 2 == 0) {
+            loaded.database.delete(&loaded.table, number.to_be_bytes()).unwrap();
+        }
+        checkpoint_into_run(engine, 0);
+        let runs = engine.view().runs.clone();
+        kept.add(&engine.tree, &runs[0]).unwrap();
+        for table in [kept, WindowTable::read(&engine.tree, &runs, 20).unwrap()] {
+            let ((tree_leaves, run_leaves), (_, weight)) = (table.leaves(), table.weights());
+            let deleted_leaves = weight - run_leaves;
+            // A quarter of the rows; the first leaf of the run counts for nothing.
+            assert!((tree_leaves / 7..tree_leaves / 3).contains(&deleted_leaves), "{table:?}");
+            let fullest = table.range_of(table.fullest().unwrap());
+            let middle = row_key::encode(TableId::new(loaded.table.id()), &(ROWS / 2).to_be_bytes());
+            assert!(fullest.end > middle, "{fullest:?}");
         }
     }
 

@@ -4,7 +4,11 @@
 //!   groups of the tree (the leaves below one level-1 page):   [  sparse  ] [ dense ] [ untouched ] [ sparse ]
 //!   rows of the memtable, by range:                             run          direct                   run
 //! ```
-//! The choice is made by group, from the fences of its leaves beside the memtable's cursor. No leaf of the main part is read.
+//! The choice is made by group, from the fences of its leaves beside the memtable's cursor. Of the main part no leaf is read; where rows are
+//! deleted, one of the group, to see how many rows a leaf has.
+//!
+//! Changes are dense where they put many bytes into the leaves that they touch, and where they delete nearly all rows of these: such leaves
+//! go without being written, and a run would let every scan step over the rows that it deletes.
 //!
 //! Invariant: no row goes directly where a run has it, too. There the run's row, which is older, would hide it. So rows of a group go directly
 //! only if no run has a row from the first to the last of them: rows that are appended do, although runs have others of the group.
@@ -26,6 +30,9 @@ use crate::sabotage::{Defect, sabotaged};
 /// The share of the leaves that changes touch from which on these go directly, in percent. There writing the leaves twice costs as much
 /// as writing the rows into a run and merging that later: measured, see `docs/decisions/0021-sparse-changes-go-into-runs.md`.
 const DENSE_PERCENT: u64 = 40;
+/// The share of the rows of the leaves that are touched which are deleted, in percent, from which on the changes go directly: at both ends
+/// of a range that is deleted a leaf keeps a part of its rows. Below it the leaves would stay, nearly empty: runs are merged into packed ones.
+const GONE_PERCENT: u64 = 80;
 /// What a row takes in a leaf beside its key and value, about.
 const CELL_BYTES: usize = 6;
 /// What the reference to a long value takes.
@@ -67,11 +74,26 @@ struct TouchedGroup {
     leaves: u64,
     /// Bytes of changes.
     bytes: u64,
+    /// Rows that are deleted.
+    deleted: u64,
+    /// A key of a leaf between the first one that is touched and the last one.
+    middle: Vec<u8>,
 }
 
 impl TouchedGroup {
-    fn is_dense(&self, page_bytes: u64) -> bool {
-        self.bytes * 100 >= DENSE_PERCENT * self.leaves * page_bytes
+    fn is_dense(&self, tree: &Tree) -> bool {
+        let page_bytes = tree.format().page_bytes() as u64;
+        self.bytes * 100 >= DENSE_PERCENT * self.leaves * page_bytes || self.is_gone(tree)
+    }
+
+    /// Whether of the leaves that are touched few rows are left.
+    fn is_gone(&self, tree: &Tree) -> bool {
+        if self.deleted < self.leaves {
+            return false;
+        }
+        // One that cannot be read tells nothing. Who needs its rows will say so.
+        let sample = tree.leaf_fill(&self.middle).unwrap_or_default();
+        sample.rows > 0 && self.deleted * 100 >= GONE_PERCENT * self.leaves * sample.rows
     }
 }
 
@@ -90,14 +112,13 @@ pub(crate) fn find_route(
     if runs.is_empty() && sparse == SparseRows::Direct {
         return Ok(Route::Direct);
     }
-    let page_bytes = tree.format().page_bytes() as u64;
     let mut rows = FrozenRows::of_users(memtable, start, skipped.to_vec());
     let mut in_runs = RowsOfRuns::begin(tree, runs);
     let mut groups: Vec<(Range<Vec<u8>>, Way)> = Vec::new();
     let mut sparse_leaves = 0;
     let are_enough = |leaves| matches!(sparse, SparseRows::IntoRun { leaves_min } if leaves >= leaves_min);
     while let Some(group) = next_group(tree, &mut rows)? {
-        let is_dense = group.is_dense(page_bytes);
+        let is_dense = group.is_dense(tree);
         let way = match (sparse, is_dense) {
             // Whether a run has a row here matters only if too few others are sparse.
             (_, false) if are_enough(sparse_leaves) => Way::Run,
@@ -151,21 +172,25 @@ fn next_group(tree: &Tree, rows: &mut FrozenRows<'_>) -> Result<Option<TouchedGr
     let upper = upper.map_or(end.clone(), |upper| upper.min(end));
     let first = first.to_vec();
     let (range, changed) = (lower.max(first_user_key())..upper, first.clone()..first);
-    let mut touched = TouchedGroup { range, changed, leaves: 0, bytes: 0 };
-    let (mut leaf, mut last) = (0, None);
+    let mut touched = TouchedGroup { range, changed, leaves: 0, bytes: 0, deleted: 0, middle: Vec::new() };
+    let (mut leaf, mut first, mut last) = (0, None, None);
     let inline_bytes_max = tree.format().max_inline_value_bytes();
     while let Some((key, change)) = rows.peek().filter(|(key, _)| *key < &touched.range.end[..]) {
         leaf += leaves[leaf + 1..].iter().take_while(|next| next.lower.as_slice() <= key).count();
         if last.replace(leaf) != Some(leaf) {
             touched.leaves += 1;
         }
+        first.get_or_insert(leaf);
         touched.bytes += bytes_in_leaf(key, change, inline_bytes_max);
+        touched.deleted += u64::from(change == Change::Delete);
         touched.changed.end.clear();
         touched.changed.end.extend_from_slice(key);
         rows.advance();
     }
     // Behind the last row.
     touched.changed.end.push(0);
+    let middle = usize::midpoint(first.unwrap_or(leaf), leaf);
+    touched.middle.clone_from(&leaves[middle].lower);
     Ok(Some(touched))
 }
 
@@ -247,15 +272,17 @@ mod tests {
         usize::try_from(random.below(end)).unwrap()
     }
 
-    /// Changes rows of a few stretches: of some nearly all, of others one of many.
+    /// Changes rows of a few stretches: of some nearly all, of others one of many. Of some stretches rows are deleted only.
     fn change_stretches(database: &Database, tables: &[crate::Table], random: &mut SeededRandom) {
         for _ in 0..1 + random.below(5) {
             let table = &tables[below(random, tables.len() as u64)];
             let (from, length) = (random.below(ROWS), random.below(ROWS));
             let step = [1, 2, 7, 40, 150][below(random, 5)];
+            let deletes = random.chance(1, 4);
             for number in (from..(from + length).min(ROWS)).step_by(step) {
                 let key = number.to_be_bytes();
                 match random.below(30) {
+                    _ if deletes => database.delete(table, key).unwrap(),
                     0 => database.put(table, key, [3; 2_000]).unwrap(),
                     1..4 => database.delete(table, key).unwrap(),
                     _ => database.put(table, key, vec![3; below(random, 250)]).unwrap(),
@@ -274,10 +301,23 @@ mod tests {
         keys
     }
 
+    /// How many rows a leaf of a group has.
+    fn rows_of(tree: &Tree, group: &Group, leaf: usize) -> usize {
+        let range =
+            group.leaves[leaf].lower.clone()..group.upper_of(leaf).map_or(vec![0xFF; 20], <[u8]>::to_vec);
+        let mut cursor = LeafCursor::seek(tree.pages(), &range.start).unwrap();
+        let mut rows = 0;
+        while cursor.row().is_some_and(|row| row.key.to_vec() < range.end) {
+            rows += 1;
+            cursor.advance(tree.pages()).unwrap();
+        }
+        rows
+    }
+
     /// The keys that go into a run, by one look at each row and each group.
     fn model(
         database: &Database,
-        changed: &BTreeMap<Vec<u8>, u64>,
+        changed: &BTreeMap<Vec<u8>, (u64, bool)>,
         run_keys: &[Vec<u8>],
         sparse: SparseRows,
     ) -> BTreeSet<Vec<u8>> {
@@ -289,12 +329,19 @@ mod tests {
             let is_in = |key: &[u8]| {
                 group.lower[..] <= *key && group.upper.as_ref().is_none_or(|upper| *key < upper[..])
             };
-            let keys: Vec<(&Vec<u8>, u64)> =
-                changed.iter().filter(|(key, _)| is_in(key)).map(|(key, bytes)| (key, *bytes)).collect();
+            let keys: Vec<(&Vec<u8>, (u64, bool))> =
+                changed.iter().filter(|(key, _)| is_in(key)).map(|(key, change)| (key, *change)).collect();
             let leaf_of = |key: &[u8]| group.leaves.iter().rposition(|leaf| leaf.lower[..] <= *key);
             let leaves: BTreeSet<_> = keys.iter().map(|(key, _)| leaf_of(key)).collect();
-            let bytes: u64 = keys.iter().map(|(_, bytes)| bytes).sum();
-            let is_dense = bytes * 10 >= leaves.len() as u64 * 4096 * 4;
+            let bytes: u64 = keys.iter().map(|(_, (bytes, _))| bytes).sum();
+            let deleted = keys.iter().filter(|(_, (_, is_deleted))| *is_deleted).count();
+            // Of a sample: of the leaves from the first that is touched to the last one, the one in the middle.
+            let (first_leaf, last_leaf) =
+                (leaves.first().copied().flatten(), leaves.last().copied().flatten());
+            let sample =
+                first_leaf.zip(last_leaf).map_or(0, |(first, last)| rows_of(tree, group, (first + last) / 2));
+            let is_gone = sample > 0 && deleted >= leaves.len() && deleted * 5 >= 4 * leaves.len() * sample;
+            let is_dense = bytes * 10 >= leaves.len() as u64 * 4096 * 4 || is_gone;
             let (first, last) = (keys.first().map(|(key, _)| *key), keys.last().map(|(key, _)| *key));
             let has_run_row = run_keys.iter().any(|key| first <= Some(key) && Some(key) <= last);
             found.push((keys, leaves.len() as u64, is_dense, has_run_row));
@@ -309,7 +356,7 @@ mod tests {
 
     #[test]
     fn the_route_is_that_of_a_model() {
-        let (mut by_range, mut direct) = (0, 0);
+        let (mut by_range, mut direct, mut gone) = (0, 0, 0);
         for seed in seeds(40) {
             let mut random = SeededRandom::new(seed);
             let database = open(&SimulatedDisk::new(seed)).unwrap();
@@ -340,10 +387,8 @@ mod tests {
             let rows = || FrozenRows::of_users(&view.active, view.active_start, skipped.clone());
             let (mut changed, mut all) = (BTreeMap::new(), rows());
             while let Some((key, change)) = all.peek() {
-                changed.insert(
-                    key.to_vec(),
-                    bytes_in_leaf(key, change, engine.tree.format().max_inline_value_bytes()),
-                );
+                let bytes = bytes_in_leaf(key, change, engine.tree.format().max_inline_value_bytes());
+                changed.insert(key.to_vec(), (bytes, change == Change::Delete));
                 all.advance();
             }
             let into_run = |leaves_min| SparseRows::IntoRun { leaves_min };
@@ -369,13 +414,14 @@ mod tests {
                 };
                 by_range += u32::from(!into_run.is_empty());
                 direct += u32::from(!directly.is_empty());
+                gone += directly.iter().filter(|key| changed[*key].1).count();
                 assert_eq!(into_run, expected, "seed {seed}, {sparse:?}");
                 let rest: BTreeSet<Vec<u8>> =
                     changed.keys().filter(|key| !expected.contains(*key)).cloned().collect();
                 assert_eq!(directly, rest, "seed {seed}, {sparse:?}");
             }
         }
-        assert!(by_range > 10 && direct > 10, "{by_range} and {direct}");
+        assert!(by_range > 10 && direct > 10 && gone > 10_000, "{by_range}, {direct}, {gone}");
     }
 
     fn keys(mut rows: FrozenRows<'_>) -> BTreeSet<Vec<u8>> {

@@ -1,12 +1,14 @@
 //! The table of windows: how many leaves of the main part, and of runs, each range of keys has.
 //!
 //! ```text
-//!   windows by key   [ 2000 leaves | 40 of runs ][ 1900 | 700 ][ 2010 | 90 ] ...
-//!                                                     ^ the fullest
+//!   windows by key   [ 2000 leaves | 40 of runs ][ 1900 | 700 ][ 2010 | 90, which delete the rows of 900 ] ...
+//!                                                                  ^ the fullest
 //! ```
-//! It is read from interior pages alone, and kept up to date: a run adds its leaves, a window that was merged is looked at again, and where
-//! runs have become one, the leaves of that count in the place of theirs.
-//! Nothing of it is on disk.
+//! It is read from interior pages, and kept up to date: a run adds its leaves, a window that was merged is looked at again, and where
+//! runs have become one, the leaves of that count in the place of theirs. Nothing of it is on disk.
+//!
+//! Rows that runs delete take their space in the main part until they are merged, and scans step over them. So they count as well, about: as
+//! many for each leaf of a run as the run has on average, and as large as those of one leaf of the main part, which is read for that.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use crate::catalog::first_local_key;
 use crate::checkpoint::merge_source::first_user_key;
 use crate::row_key;
 use crate::runs::fences::{Fences, MergedFences};
-use crate::runs::run::{Run, RunNumber};
+use crate::runs::run::{Run, RunDescriptor, RunNumber};
 
 /// The prefix of the keys of a run.
 type Prefix = [u8; row_key::TABLE_BYTES];
@@ -33,6 +35,32 @@ pub(super) struct Window {
     pub(super) tree_leaves: u64,
     /// Leaves of runs that begin there.
     pub(super) run_leaves: u64,
+    /// Bytes in the main part, about, of the rows that these delete.
+    deleted_bytes: u64,
+    /// Bytes of a row of the main part, about; `None` before somebody asked.
+    row_bytes: Option<u64>,
+}
+
+impl Window {
+    fn new(lower: Vec<u8>) -> Window {
+        Window { lower, tree_leaves: 1, run_leaves: 0, deleted_bytes: 0, row_bytes: None }
+    }
+
+    /// Bytes in the main part of the rows that a leaf of the run deletes, about. `key` is in that leaf.
+    fn deleted_by(&mut self, tree: &Tree, run: &Run, key: &[u8]) -> u64 {
+        let RunDescriptor { deletions, leaves, .. } = run.descriptor;
+        if deletions == 0 {
+            return 0;
+        }
+        // A leaf that cannot be read tells nothing. Who needs its rows will say so.
+        let sample = || tree.leaf_fill(key).unwrap_or_default().row_bytes();
+        deletions.saturating_mul(*self.row_bytes.get_or_insert_with(sample)) / leaves.max(1)
+    }
+
+    /// Leaves of runs, and as many as the rows fill that these delete.
+    fn weight(&self, page_bytes: u64) -> u64 {
+        self.run_leaves.saturating_add(self.deleted_bytes / page_bytes)
+    }
 }
 
 /// See the module.
@@ -41,6 +69,7 @@ pub(crate) struct WindowTable {
     /// Ascending. The first one begins with the first key of users.
     pub(super) windows: Vec<Window>,
     window_leaves: u64,
+    page_bytes: u64,
     /// The runs whose leaves are counted.
     runs: Vec<RunNumber>,
 }
@@ -49,8 +78,14 @@ impl WindowTable {
     /// Reads it: windows of at most `window_leaves` leaves of the main part, and the leaves of `runs` in them.
     pub(super) fn read(tree: &Tree, runs: &[Arc<Run>], window_leaves: u64) -> Result<WindowTable, TreeError> {
         let (from, to) = (first_user_key(), first_local_key().to_vec());
-        let windows = windows_in(tree, &prefixes_of(runs), window_leaves, from, &to)?;
-        Ok(WindowTable { windows, window_leaves, runs: runs.iter().map(|run| run.number).collect() })
+        let windows = windows_in(tree, runs, window_leaves, from, &to)?;
+        let page_bytes = tree.format().page_bytes() as u64;
+        Ok(WindowTable {
+            windows,
+            window_leaves,
+            page_bytes,
+            runs: runs.iter().map(|run| run.number).collect(),
+        })
     }
 
     /// Makes `runs` those whose leaves are counted. Those that it had are counted already.
@@ -72,7 +107,10 @@ impl WindowTable {
     /// The rows of a known run from one key on, up to another one or its end, are about to be taken out of it: its leaves that begin there
     /// count no more.
     pub(super) fn take_out(&mut self, tree: &Tree, run: &Run, range: KeyRange<'_>) -> Result<(), TreeError> {
-        self.count(tree, run, range, |leaves| *leaves = leaves.saturating_sub(1))
+        self.count(tree, run, range, |window, deleted_bytes| {
+            window.run_leaves = window.run_leaves.saturating_sub(1);
+            window.deleted_bytes = window.deleted_bytes.saturating_sub(deleted_bytes);
+        })
     }
 
     /// A run has got rows in such a range: its leaves that begin there are counted.
@@ -80,7 +118,10 @@ impl WindowTable {
         if !self.runs.contains(&run.number) {
             self.runs.push(run.number);
         }
-        self.count(tree, run, range, |leaves| *leaves += 1)
+        self.count(tree, run, range, |window, deleted_bytes| {
+            window.run_leaves += 1;
+            window.deleted_bytes = window.deleted_bytes.saturating_add(deleted_bytes);
+        })
     }
 
     fn count(
@@ -88,13 +129,15 @@ impl WindowTable {
         tree: &Tree,
         run: &Run,
         (from, to): KeyRange<'_>,
-        count: impl Fn(&mut u64),
+        count: impl Fn(&mut Window, u64),
     ) -> Result<(), TreeError> {
         let from = from.max(&first_user_key()[..]).to_vec();
         let mut fences = Fences::begin(tree, &run.prefix(), &from)?;
         while let Some(fence) = fences.take()?.filter(|fence| to.is_none_or(|to| &fence[..] < to)) {
             let above = self.windows.partition_point(|window| window.lower <= fence);
-            count(&mut self.windows[above.saturating_sub(1)].run_leaves);
+            let window = &mut self.windows[above.saturating_sub(1)];
+            let deleted_bytes = window.deleted_by(tree, run, &fence);
+            count(window, deleted_bytes);
         }
         Ok(())
     }
@@ -105,12 +148,23 @@ impl WindowTable {
         (sum(|window| window.tree_leaves), sum(|window| window.run_leaves))
     }
 
-    /// The window with the most leaves of runs for each of its own.
+    /// Leaves of the main part; leaves of runs, and as many as the rows fill that these delete.
+    pub(super) fn weights(&self) -> (u64, u64) {
+        let (tree_leaves, run_leaves) = self.leaves();
+        let deleted_bytes = self.windows.iter().map(|window| window.deleted_bytes);
+        let deleted_leaves = deleted_bytes.fold(0, u64::saturating_add) / self.page_bytes;
+        // No more can be deleted than there is: rows may be deleted by several runs, or were never there.
+        (tree_leaves, run_leaves + deleted_leaves.min(tree_leaves))
+    }
+
+    /// The window with the most weight of runs for each leaf of its own.
     pub(super) fn fullest(&self) -> Option<usize> {
         let with_runs = (0..self.windows.len()).filter(|index| self.windows[*index].run_leaves > 0);
         with_runs.max_by(|one, other| {
             let (one, other) = (&self.windows[*one], &self.windows[*other]);
-            (one.run_leaves * other.tree_leaves).cmp(&(other.run_leaves * one.tree_leaves))
+            let weight = |window: &Window| window.weight(self.page_bytes);
+            let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
+            product(weight(one), other.tree_leaves).cmp(&product(weight(other), one.tree_leaves))
         })
     }
 
@@ -142,21 +196,27 @@ impl WindowTable {
         // A leaf that begins at the end of a part is counted with what is behind the part.
         let is_part = *end < upper[..];
         let is_counted = |fence: &[u8]| fence < end || (is_part && fence == end);
-        let mut left = 0;
+        let mut left = Vec::new();
         for run in runs {
             let mut fences = Fences::begin(tree, &run.prefix(), &lower)?;
+            let mut leaves = 0;
             while fences.take()?.is_some_and(|fence| is_counted(&fence)) {
-                left += 1;
+                leaves += 1;
             }
+            left.push((run, leaves));
         }
         let mut windows = windows_in(tree, &[], self.window_leaves, lower, end)?;
         let rest = windows.len();
         if is_part {
-            windows.extend(windows_in(tree, &prefixes_of(runs), self.window_leaves, end.to_vec(), &upper)?);
+            windows.extend(windows_in(tree, runs, self.window_leaves, end.to_vec(), &upper)?);
         }
         self.windows.splice(index..=index, windows);
         if let Some(next) = self.windows.get_mut(index + rest) {
-            next.run_leaves += left;
+            for (run, leaves) in left.into_iter().filter(|(_, leaves)| *leaves > 0) {
+                next.run_leaves += leaves;
+                let deleted_bytes = leaves.saturating_mul(next.deleted_by(tree, run, end));
+                next.deleted_bytes = next.deleted_bytes.saturating_add(deleted_bytes);
+            }
         }
         Ok(())
     }
@@ -165,33 +225,37 @@ impl WindowTable {
 /// The windows of a range: each of at most `window_leaves` leaves of the main part, or where those are few about twice as many of runs.
 fn windows_in(
     tree: &Tree,
-    prefixes: &[Prefix],
+    runs: &[Arc<Run>],
     window_leaves: u64,
     from: Vec<u8>,
     to: &[u8],
 ) -> Result<Vec<Window>, TreeError> {
-    let mut fences = MergedFences::begin(tree, prefixes, &from)?;
-    let mut windows = vec![Window { lower: from, tree_leaves: 1, run_leaves: 0 }];
+    let prefixes: Vec<Prefix> = runs.iter().map(|run| run.prefix()).collect();
+    let mut fences = MergedFences::begin(tree, &prefixes, &from)?;
+    let mut windows = vec![Window::new(from)];
     while let Some((source, lower)) = fences.next_fence()? {
         if lower.as_slice() >= to {
             break;
         }
+        let run = source.checked_sub(1).map(|index| &runs[index]);
         let last = windows.last_mut().expect("there is one from the beginning");
-        let (is_full, of_run) = match source {
-            0 => (last.tree_leaves >= window_leaves, 0),
-            _ => (last.run_leaves >= 2 * window_leaves, 1),
+        let is_full = match run {
+            None => last.tree_leaves >= window_leaves,
+            Some(_) => last.run_leaves >= 2 * window_leaves,
         };
-        if is_full {
+        let window = if is_full {
             // Of a leaf of the main part that began before, it has a part.
-            windows.push(Window { lower, tree_leaves: 1, run_leaves: of_run });
+            windows.push(Window::new(lower.clone()));
+            windows.last_mut().expect("it was pushed")
         } else {
-            last.tree_leaves += 1 - of_run;
-            last.run_leaves += of_run;
+            last.tree_leaves += u64::from(run.is_none());
+            last
+        };
+        if let Some(run) = run {
+            window.run_leaves += 1;
+            let deleted_bytes = window.deleted_by(tree, run, &lower);
+            window.deleted_bytes = window.deleted_bytes.saturating_add(deleted_bytes);
         }
     }
     Ok(windows)
-}
-
-fn prefixes_of(runs: &[Arc<Run>]) -> Vec<Prefix> {
-    runs.iter().map(|run| run.prefix()).collect()
 }
