@@ -121,11 +121,12 @@ fn async_commits_are_durable_in_time_while_the_disk_makes_a_segment() {
     let all_are_ready = || database.statistics().segments.spare >= 4;
     wait_until("four spare segments", all_are_ready);
     let gate = disk.hold(calls("log/spare", Operations::Any));
-    // Until one of the four is in use and another one is made. The rest take what is put meanwhile.
-    while gate.waiting() == 0 && all_are_ready() {
+    // Until one of the four is in use and another one is made. The rest take what is put meanwhile. An old segment may take the place of the
+    // first that is used.
+    while gate.waiting() == 0 {
         put();
+        await_that("another segment", || gate.waiting() > 0 || all_are_ready());
     }
-    gate.await_waiting(1);
     let last = put();
     await_that("the commit is durable", || database.statistics().log.flushed >= last);
     assert!(gate.waiting() >= 1);
