@@ -147,8 +147,8 @@ impl PublishedPages {
         &self.cache
     }
 
-    #[cfg(test)]
-    pub(crate) fn leaf_filter_bytes(&self) -> usize {
+    /// Memory of the filters of leaves, which is taken from that of the cache.
+    pub fn leaf_filter_bytes(&self) -> usize {
         self.leaf_filters.bytes()
     }
 

@@ -195,7 +195,7 @@ pub struct RunStatistics {
 /// The cache of pages, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatistics {
-    /// Bytes of cached pages.
+    /// Bytes of cached pages, and of filters of leaves that lookups have read in vain.
     pub bytes: u64,
     /// Pages read from the page file.
     pub pages_read: u64,
@@ -321,7 +321,8 @@ impl Engine {
             },
             runs: run_statistics(&view.runs, self.counters.run_merges.counts()),
             cache: CacheStatistics {
-                bytes: count(self.tree.pages().cache().resident_pages()) * self.page_bytes(),
+                bytes: count(self.tree.pages().cache().resident_pages()) * self.page_bytes()
+                    + count(self.tree.pages().leaf_filter_bytes()),
                 pages_read: self.tree.pages().file().read_counts().reads,
             },
             checkpoints: CheckpointTotals {

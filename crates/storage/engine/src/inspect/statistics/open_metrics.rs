@@ -169,7 +169,7 @@ impl Statistics {
             "Memory of open transactions.",
             self.transactions.memory_bytes,
         );
-        families.gauge("cache_bytes", "Memory of cached pages.", self.cache.bytes);
+        families.gauge("cache_bytes", "Memory of cached pages and of filters of leaves.", self.cache.bytes);
         families.counter("pages_read", "Pages read from the page file.", self.cache.pages_read);
     }
 
