@@ -37,6 +37,8 @@ pub enum Need {
     Shuttle,
     /// Far more address space than memory.
     AddressSpace,
+    /// A file system that takes holes out of files.
+    HolePunching,
 }
 
 impl Need {
@@ -54,6 +56,7 @@ impl Need {
             Need::SystemFiles => "system-files",
             Need::Shuttle => "shuttle",
             Need::AddressSpace => "address-space",
+            Need::HolePunching => "hole-punching",
         }
     }
 

@@ -272,6 +272,10 @@ impl Engine {
         let remembered: &mut CheckpointState = state;
         let run =
             priority.run(|| self.merge_user_rows(remembered, frozen, &reclaim, &mut pace, &mut totals))?;
+        if totals.chunk.freed_pages * 16 > state.counted_leaves.0 {
+            // Rows that were deleted directly: windows have far fewer leaves than were counted.
+            state.windows = None;
+        }
         let freed_before = totals.chunk.freed_pages;
         priority.run(|| self.cut_out(&reclaim, &mut pace, &mut totals))?;
         self.counters.reclaim.count_freed(totals.chunk.freed_pages - freed_before);
@@ -429,7 +433,10 @@ impl Engine {
         let options = &self.options.checkpoint.runs;
         let sparse = match options.run_percent {
             0 => SparseRows::Direct,
-            _ => SparseRows::IntoRun { leaves_min: options.leaves_min.into() },
+            _ => SparseRows::IntoRun {
+                leaves_min: options.leaves_min.into(),
+                may_go_whole: !self.is_needed(frozen),
+            },
         };
         match find_route(&self.tree, rows, &skipped, &self.view().runs, sparse)? {
             Route::Direct => self.merge_directly(frozen, all(), pace, totals).map(|()| None),

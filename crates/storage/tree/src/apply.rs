@@ -305,42 +305,41 @@ impl Tree {
         space.commit()?;
         drop(space);
         let is_synced = !writer.has_unsynced_pages || sabotaged(Defect::FreedPagesWrittenUnsynced);
-        let mut punched_bytes = 0;
         if sabotaged(Defect::PunchedBeforeSync) {
-            punched_bytes = runs.iter().map(|run| self.punch(run)).sum();
+            runs.iter().for_each(|run| _ = self.punch(run));
         }
         writer.freed.push(FreedPages { version: self.pages.version(), is_synced, runs });
-        Ok(punched_bytes + self.release_freed(writer)?)
+        self.release_freed(writer)
     }
 
     /// Lets freed pages be used again that wait for nothing more: the chunk that freed them is durable in place, so
     /// applying it again needs none of them, and nobody reads a long value of the tree before it. Punches blocks out of the
-    /// file that are free as a whole by now; returns the bytes.
+    /// file that are free as a whole by now; returns the bytes of the freed pages among them.
     pub(crate) fn release_freed(&self, writer: &mut WriterState) -> Result<u64, TreeError> {
         let is_ready =
             |freed: &mut FreedPages| freed.is_synced && !self.pages.has_readings_before(freed.version);
-        let ready = writer.freed.extract_if(.., is_ready).flat_map(|freed| freed.runs).collect();
+        let mut ready: Vec<PageRun> =
+            writer.freed.extract_if(.., is_ready).flat_map(|freed| freed.runs).collect();
+        ready.sort_unstable();
         let block_pages =
             u32::try_from(PUNCHED_BYTES / self.format().page_bytes()).unwrap_or_default().max(1);
         // Nobody gets their pages meanwhile, and whoever needs others does not wait for the file system.
-        let blocks = self.space.lock().release_but_blocks(ready, block_pages)?;
-        let punched_bytes = blocks.iter().map(|run| self.punch(run)).sum();
+        let blocks = self.space.lock().release_but_blocks(&ready, block_pages)?;
+        // The others were free before, and have gone back already if they ever had space.
+        let of_ready = |block: &PageRun| block.pages_in(&ready) * self.format().page_bytes() as u64;
+        let punched_bytes = blocks.iter().filter(|block| self.punch(block)).map(of_ready).sum();
         let mut space = self.space.lock();
         blocks.into_iter().try_for_each(|run| space.release(run))?;
         Ok(punched_bytes)
     }
 
-    /// Punches pages out of the file; returns their bytes if that was possible.
-    fn punch(&self, run: &PageRun) -> u64 {
-        match self.pages.file().punch_hole(run.first, u64::from(run.count)) {
-            Ok(true) => u64::from(run.count) * self.format().page_bytes() as u64,
-            Ok(false) => 0,
-            Err(error) => {
-                // The chunk is in place without it: the space is used again, only not by others.
-                tracing::warn!(%error, "freed space was not given back to the file system");
-                0
-            }
-        }
+    /// Punches pages out of the file; whether that was possible.
+    fn punch(&self, run: &PageRun) -> bool {
+        self.pages.file().punch_hole(run.first, u64::from(run.count)).unwrap_or_else(|error| {
+            // The chunk is in place without it: the space is used again, only not by others.
+            tracing::warn!(%error, "freed space was not given back to the file system");
+            false
+        })
     }
 
     fn forget(&self, run: PageRun) {

@@ -68,17 +68,12 @@ pub struct Groups<'t> {
 /// What a leaf has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeafFill {
-    /// Rows.
+    /// Rows, those among them that are deleted included.
     pub rows: u64,
-    /// Bytes of the page that are in use, and those of long values.
+    /// Rows of a run that say that a row is deleted.
+    pub deleted: u64,
+    /// Bytes of the page that are in use.
     pub bytes: u64,
-}
-
-impl LeafFill {
-    /// Bytes of a row, on average; zero without rows.
-    pub fn row_bytes(&self) -> u64 {
-        self.bytes.checked_div(self.rows).unwrap_or_default()
-    }
 }
 
 impl Tree {
@@ -92,14 +87,11 @@ impl Tree {
         let page = self.pages.writer_page(group.leaves[after.saturating_sub(1)].page)?;
         let view = page.view();
         let leaf = view.leaf().map_err(|damage| self.pages.damaged(view.id(), damage))?;
-        let long = leaf.rows().map(|row| match row.value {
-            LeafValue::Overflow(reference) => reference.total_bytes,
-            LeafValue::Inline(_) | LeafValue::Deleted => 0,
-        });
-        Ok(LeafFill {
-            rows: leaf.len() as u64,
-            bytes: long.fold(leaf.used_bytes() as u64, u64::saturating_add),
-        })
+        let deleted = match leaf.has_deleted() {
+            true => leaf.rows().filter(|row| row.value == LeafValue::Deleted).count(),
+            false => 0,
+        };
+        Ok(LeafFill { rows: leaf.len() as u64, deleted: deleted as u64, bytes: leaf.used_bytes() as u64 })
     }
 
     /// The groups that may hold keys of `from..to`, in key order. For who has the turn to change the tree: a chunk that is applied

@@ -20,8 +20,9 @@
 //! above it, three at most in a file of 500 GB with pages of 8 KiB.
 //!
 //! In memory a page of the map has two sets of bits: `allocated`, as in the last durable tree, and `busy`, which adds
-//! the pages that the chunk under way and bulk loads have taken. Only pages that are not busy are handed out, and what
-//! a chunk frees stays busy until that chunk is durable in place and nobody reads a long value of the tree before it.
+//! the pages that the chunk under way and bulk loads have taken, and free blocks while they are punched out of the file.
+//! Only pages that are not busy are handed out, and what a chunk frees stays busy until that chunk is durable in place and
+//! nobody reads a long value of the tree before it.
 //! Therefore:
 //! * a page handed out is free in the last durable tree: it can be written in place without protection;
 //! * a page freed by chunk `n` is never written before chunk `n` is durable and in place. Applying chunk `n` once more
@@ -63,6 +64,19 @@ pub struct PageRun {
     pub first: PageId,
     /// How many; at least one.
     pub count: u32,
+}
+
+impl PageRun {
+    fn end(&self) -> u64 {
+        self.first.get() + u64::from(self.count)
+    }
+
+    /// How many of its pages are in `runs`, which are in page order.
+    pub(crate) fn pages_in(&self, runs: &[PageRun]) -> u64 {
+        let first = runs.partition_point(|run| run.end() <= self.first.get());
+        let met = runs[first..].iter().take_while(|run| run.first.get() < self.end());
+        met.map(|run| run.end().min(self.end()) - run.first.get().max(self.first.get())).sum()
+    }
 }
 
 /// How many pages one map page covers, itself included.
@@ -156,7 +170,7 @@ impl MapReferences {
 struct MapPage {
     /// As in the last durable tree.
     allocated: Vec<u64>,
-    /// Allocated, or taken by the chunk under way or a bulk load.
+    /// Allocated, or taken by the chunk under way, a bulk load or who gives free blocks back to the file system.
     busy: Vec<u64>,
     has_next: bool,
     /// Of the map pages below it, as in the last durable tree.
@@ -321,15 +335,14 @@ impl SpaceMap {
         Ok(())
     }
 
-    /// As `release`, but blocks of `block_pages` that are free now as a whole are taken again, and returned: for who gives their space back
-    /// to the file system before others may have them.
+    /// As `release`, of runs in page order; but blocks of `block_pages` that are free now as a whole are taken again, and returned: for who
+    /// gives their space back to the file system before others may have them.
     pub(crate) fn release_but_blocks(
         &mut self,
-        mut runs: Vec<PageRun>,
+        runs: &[PageRun],
         block_pages: u32,
     ) -> Result<Vec<PageRun>, TreeError> {
-        runs.sort_unstable();
-        for run in &runs {
+        for run in runs {
             self.release(*run)?;
         }
         let (mut blocks, size) = (Vec::new(), block_pages as usize);
@@ -754,9 +767,11 @@ mod tests {
             let taken = map.reserve_up_to(u32::try_from(random.range(1..40)).unwrap(), 1).unwrap();
             held.extend((0..u64::from(taken.count)).map(|page| taken.first.get() + page));
             let gone: Vec<u64> = held.iter().copied().filter(|_| random.chance(1, 6)).collect();
-            let runs = gone.iter().map(|page| PageRun { first: PageId::new(*page), count: 1 }).collect();
+            let mut runs: Vec<PageRun> = Vec::new();
+            gone.iter().for_each(|page| push_run(&mut runs, PageRun { first: PageId::new(*page), count: 1 }));
             gone.iter().for_each(|page| assert!(held.remove(page)));
-            let blocks = map.release_but_blocks(runs, 16).unwrap();
+            let blocks = map.release_but_blocks(&runs, 16).unwrap();
+            let released: u64 = blocks.iter().map(|block| block.pages_in(&runs)).sum();
             let of_blocks: BTreeSet<u64> = blocks
                 .iter()
                 .flat_map(|run| run.first.get()..run.first.get() + u64::from(run.count))
@@ -770,6 +785,7 @@ mod tests {
                 .flat_map(|block| block * BLOCK..(block + 1) * BLOCK)
                 .collect();
             assert_eq!(of_blocks, expected);
+            assert_eq!(released, gone.iter().filter(|page| of_blocks.contains(page)).count() as u64);
             let other = map.reserve(1).unwrap().get();
             assert!(!of_blocks.contains(&other) && !held.contains(&other));
             map.release(PageRun { first: PageId::new(other), count: 1 }).unwrap();

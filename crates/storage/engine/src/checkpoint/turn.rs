@@ -34,7 +34,7 @@ pub(crate) struct CheckpointState {
     pub(crate) last_slice: Slice,
     /// Which windows have how much of runs; `None` until it is asked for.
     pub(crate) windows: Option<WindowTable>,
-    /// Leaves of the main part and of runs, by the last table of windows.
+    /// Leaves of the main part; leaves of runs, and as many as the rows fill that these delete. By the last table of windows.
     pub(crate) counted_leaves: (u64, u64),
 }
 

@@ -24,7 +24,7 @@ const PERCENT_LEFT: u64 = 25;
 /// Runs that could be merged, at one moment, and what they may be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunFill {
-    /// Leaves of runs.
+    /// Leaves of runs, and as many as the rows fill that these delete.
     pub(crate) leaves: u64,
     /// Leaves of the main part.
     pub(crate) tree_leaves: u64,

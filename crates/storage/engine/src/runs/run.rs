@@ -233,6 +233,11 @@ impl Run {
         (rows - deletions) as f64 / rows as f64
     }
 
+    /// Whether enough of its rows say that a row is deleted to count what they delete.
+    pub(crate) fn deletes_many(&self) -> bool {
+        self.descriptor.deletions >= self.descriptor.rows / 32 && self.descriptor.deletions > 0
+    }
+
     /// Whether it can have rows of this storage.
     pub(crate) fn may_have_rows_of(&self, storage: TableId) -> bool {
         (self.descriptor.first_storage..=self.descriptor.last_storage).contains(&storage)

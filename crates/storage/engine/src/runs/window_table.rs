@@ -7,8 +7,8 @@
 //! It is read from interior pages, and kept up to date: a run adds its leaves, a window that was merged is looked at again, and where
 //! runs have become one, the leaves of that count in the place of theirs. Nothing of it is on disk.
 //!
-//! Rows that runs delete take their space in the main part until they are merged, and scans step over them. So they count as well, about: as
-//! many for each leaf of a run as the run has on average, and as large as those of one leaf of the main part, which is read for that.
+//! Rows that runs delete take their space in the main part until they are merged, and scans step over them. So they count as well, about: of
+//! each run one leaf in the window is read to see how many rows such a leaf deletes, and one leaf of the main part to see how large they are.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::catalog::first_local_key;
 use crate::checkpoint::merge_source::first_user_key;
 use crate::row_key;
 use crate::runs::fences::{Fences, MergedFences};
-use crate::runs::run::{Run, RunDescriptor, RunNumber};
+use crate::runs::run::{Run, RunNumber};
 
 /// The prefix of the keys of a run.
 type Prefix = [u8; row_key::TABLE_BYTES];
@@ -35,31 +35,62 @@ pub(super) struct Window {
     pub(super) tree_leaves: u64,
     /// Leaves of runs that begin there.
     pub(super) run_leaves: u64,
-    /// Bytes in the main part, about, of the rows that these delete.
-    deleted_bytes: u64,
-    /// Bytes of a row of the main part, about; `None` before somebody asked.
+    /// What these delete, by run.
+    deletes: Vec<RunDeletes>,
+    /// Bytes of a row of the main part, about; `None` while it was not looked at.
     row_bytes: Option<u64>,
+}
+
+/// What leaves of a run delete in a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct RunDeletes {
+    run: RunNumber,
+    leaves: u64,
+    /// Rows that each of them deletes, by one of them.
+    rows_each: u64,
 }
 
 impl Window {
     fn new(lower: Vec<u8>) -> Window {
-        Window { lower, tree_leaves: 1, run_leaves: 0, deleted_bytes: 0, row_bytes: None }
+        Window { lower, tree_leaves: 1, run_leaves: 0, deletes: Vec::new(), row_bytes: None }
     }
 
-    /// Bytes in the main part of the rows that a leaf of the run deletes, about. `key` is in that leaf.
-    fn deleted_by(&mut self, tree: &Tree, run: &Run, key: &[u8]) -> u64 {
-        let RunDescriptor { deletions, leaves, .. } = run.descriptor;
-        if deletions == 0 {
-            return 0;
+    /// Counts leaves of a run, of which one may hold the row key.
+    fn add(&mut self, tree: &Tree, run: &Run, leaves: u64, row_key: &[u8]) {
+        self.run_leaves += leaves;
+        if !run.deletes_many() {
+            return;
+        }
+        if let Some(deletes) = self.deletes.iter_mut().find(|deletes| deletes.run == run.number) {
+            deletes.leaves += leaves;
+            return;
         }
         // A leaf that cannot be read tells nothing. Who needs its rows will say so.
-        let sample = || tree.leaf_fill(key).unwrap_or_default().row_bytes();
-        deletions.saturating_mul(*self.row_bytes.get_or_insert_with(sample)) / leaves.max(1)
+        let Ok(of_run) = tree.leaf_fill(&run.key_of(row_key)) else { return };
+        if of_run.deleted > 0 && self.row_bytes.is_none() {
+            let of_tree = tree.leaf_fill(row_key).unwrap_or_default();
+            self.row_bytes = of_tree.bytes.checked_div(of_tree.rows);
+        }
+        self.deletes.push(RunDeletes { run: run.number, leaves, rows_each: of_run.deleted });
     }
 
-    /// Leaves of runs, and as many as the rows fill that these delete.
+    /// Counts a leaf of a run no more.
+    fn take(&mut self, run: RunNumber) {
+        self.run_leaves = self.run_leaves.saturating_sub(1);
+        if let Some(index) = self.deletes.iter().position(|deletes| deletes.run == run) {
+            self.deletes[index].leaves -= 1;
+            if self.deletes[index].leaves == 0 {
+                self.deletes.swap_remove(index);
+            }
+        }
+    }
+
+    /// Leaves of runs, and as many as the rows fill that these delete. No more are deleted than there are: a row may be deleted by several
+    /// runs, or was never there.
     fn weight(&self, page_bytes: u64) -> u64 {
-        self.run_leaves.saturating_add(self.deleted_bytes / page_bytes)
+        let rows: u64 = self.deletes.iter().map(|deletes| deletes.leaves * deletes.rows_each).sum();
+        let deleted_leaves = rows.saturating_mul(self.row_bytes.unwrap_or_default()) / page_bytes;
+        self.run_leaves + deleted_leaves.min(self.tree_leaves)
     }
 }
 
@@ -68,7 +99,7 @@ impl Window {
 pub(crate) struct WindowTable {
     /// Ascending. The first one begins with the first key of users.
     pub(super) windows: Vec<Window>,
-    window_leaves: u64,
+    pub(super) window_leaves: u64,
     page_bytes: u64,
     /// The runs whose leaves are counted.
     runs: Vec<RunNumber>,
@@ -107,10 +138,7 @@ impl WindowTable {
     /// The rows of a known run from one key on, up to another one or its end, are about to be taken out of it: its leaves that begin there
     /// count no more.
     pub(super) fn take_out(&mut self, tree: &Tree, run: &Run, range: KeyRange<'_>) -> Result<(), TreeError> {
-        self.count(tree, run, range, |window, deleted_bytes| {
-            window.run_leaves = window.run_leaves.saturating_sub(1);
-            window.deleted_bytes = window.deleted_bytes.saturating_sub(deleted_bytes);
-        })
+        self.count(tree, run, range, |window, _| window.take(run.number))
     }
 
     /// A run has got rows in such a range: its leaves that begin there are counted.
@@ -118,10 +146,7 @@ impl WindowTable {
         if !self.runs.contains(&run.number) {
             self.runs.push(run.number);
         }
-        self.count(tree, run, range, |window, deleted_bytes| {
-            window.run_leaves += 1;
-            window.deleted_bytes = window.deleted_bytes.saturating_add(deleted_bytes);
-        })
+        self.count(tree, run, range, |window, fence| window.add(tree, run, 1, fence))
     }
 
     fn count(
@@ -129,15 +154,13 @@ impl WindowTable {
         tree: &Tree,
         run: &Run,
         (from, to): KeyRange<'_>,
-        count: impl Fn(&mut Window, u64),
+        count: impl Fn(&mut Window, &[u8]),
     ) -> Result<(), TreeError> {
         let from = from.max(&first_user_key()[..]).to_vec();
         let mut fences = Fences::begin(tree, &run.prefix(), &from)?;
         while let Some(fence) = fences.take()?.filter(|fence| to.is_none_or(|to| &fence[..] < to)) {
             let above = self.windows.partition_point(|window| window.lower <= fence);
-            let window = &mut self.windows[above.saturating_sub(1)];
-            let deleted_bytes = window.deleted_by(tree, run, &fence);
-            count(window, deleted_bytes);
+            count(&mut self.windows[above.saturating_sub(1)], &fence);
         }
         Ok(())
     }
@@ -150,11 +173,8 @@ impl WindowTable {
 
     /// Leaves of the main part; leaves of runs, and as many as the rows fill that these delete.
     pub(super) fn weights(&self) -> (u64, u64) {
-        let (tree_leaves, run_leaves) = self.leaves();
-        let deleted_bytes = self.windows.iter().map(|window| window.deleted_bytes);
-        let deleted_leaves = deleted_bytes.fold(0, u64::saturating_add) / self.page_bytes;
-        // No more can be deleted than there is: rows may be deleted by several runs, or were never there.
-        (tree_leaves, run_leaves + deleted_leaves.min(tree_leaves))
+        let weight = |window: &Window| window.weight(self.page_bytes);
+        (self.leaves().0, self.windows.iter().map(weight).sum())
     }
 
     /// The window with the most weight of runs for each leaf of its own.
@@ -163,9 +183,15 @@ impl WindowTable {
         with_runs.max_by(|one, other| {
             let (one, other) = (&self.windows[*one], &self.windows[*other]);
             let weight = |window: &Window| window.weight(self.page_bytes);
-            let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
-            product(weight(one), other.tree_leaves).cmp(&product(weight(other), one.tree_leaves))
+            (weight(one) * other.tree_leaves).cmp(&(weight(other) * one.tree_leaves))
         })
+    }
+
+    /// Whether so many leaves are gone that a table read anew would have far fewer windows.
+    pub(super) fn is_worn(&self) -> bool {
+        let (tree_leaves, run_leaves) = self.leaves();
+        self.windows.len() > 8
+            && (tree_leaves + run_leaves) * 4 < self.windows.len() as u64 * self.window_leaves
     }
 
     /// Whether a window has more leaves than any has when the table is read, because runs have come to it since.
@@ -212,11 +238,9 @@ impl WindowTable {
         }
         self.windows.splice(index..=index, windows);
         if let Some(next) = self.windows.get_mut(index + rest) {
-            for (run, leaves) in left.into_iter().filter(|(_, leaves)| *leaves > 0) {
-                next.run_leaves += leaves;
-                let deleted_bytes = leaves.saturating_mul(next.deleted_by(tree, run, end));
-                next.deleted_bytes = next.deleted_bytes.saturating_add(deleted_bytes);
-            }
+            left.into_iter()
+                .filter(|(_, leaves)| *leaves > 0)
+                .for_each(|(run, leaves)| next.add(tree, run, leaves, end));
         }
         Ok(())
     }
@@ -252,9 +276,7 @@ fn windows_in(
             last
         };
         if let Some(run) = run {
-            window.run_leaves += 1;
-            let deleted_bytes = window.deleted_by(tree, run, &lower);
-            window.deleted_bytes = window.deleted_bytes.saturating_add(deleted_bytes);
+            window.add(tree, run, 1, &lower);
         }
     }
     Ok(windows)

@@ -81,14 +81,25 @@ pub(super) fn merge_into(
     budget_bytes: u64,
     redo_point: Option<Lsn>,
 ) -> Result<(), TreeError> {
+    merge_counted(opened, changes, budget_bytes, redo_point).map(drop)
+}
+
+/// As `merge_into`; the bytes that were given back to the file system.
+pub(super) fn merge_counted(
+    opened: &OpenedTree,
+    changes: &Changes,
+    budget_bytes: u64,
+    redo_point: Option<Lsn>,
+) -> Result<u64, TreeError> {
     let mut source = Source::new(changes);
+    let mut punched_bytes = 0;
     while source.peek().is_some() {
         let plan = opened.tree.merge_chunk(&mut source, budget_bytes, STAMP)?;
         let finish = redo_point.filter(|_| source.peek().is_none());
         let values = finish.map(|redo_point| Superblock { redo_point, ..opened.superblock.clone() });
-        opened.tree.apply_chunk(plan, values.as_ref())?;
+        punched_bytes += opened.tree.apply_chunk(plan, values.as_ref())?.punched_bytes;
     }
-    Ok(())
+    Ok(punched_bytes)
 }
 
 pub(super) fn workload(seed: u64) -> Workload {

@@ -6,7 +6,7 @@ use seawall_simulation::{PowerLoss, SimulatedDisk};
 use seawall_tree::{ImageCompression, PageProtection, RECOVERY_FILE_PATH, Tree, TreeAccess};
 use seawall_types::Lsn;
 
-use super::base::{PLACES, Protection, merge_into, start};
+use super::base::{PLACES, Protection, merge_counted, merge_into, start};
 use crate::common::image_log::{FileSource, IMAGE_LOG_PATH};
 use crate::common::{Changes, apply_to, check, lose_power_everywhere, rows};
 
@@ -140,8 +140,15 @@ fn what_a_chunk_frees_is_not_overwritten_before_the_chunk_is_in_place() {
             apply_to(&mut next, changes);
             models.push(next);
         }
+        let punched = {
+            let opened = protection.open(&disk.copy()).unwrap();
+            steps.iter().map(|changes| merge_counted(&opened, changes, u64::MAX, None).unwrap()).sum::<u64>()
+        };
+        assert!(keys == 4 || punched > 256 << 10, "{punched} bytes are punched out");
         let mut old = 0;
-        for (call, number) in (0..20).flat_map(|call| (0..40).map(move |number| (call, number))) {
+        for (call, number) in
+            (0..10 + 10 * steps.len() as u64).flat_map(|call| (0..40).map(move |number| (call, number)))
+        {
             let crashed = disk.copy();
             crashed.crash_at(crashed.calls() + call);
             if let Ok(opened) = protection.open(&crashed) {
