@@ -236,6 +236,9 @@ pub(crate) struct PlainTransaction {
     /// `None`: given up.
     pub(crate) savepoints: Vec<Option<PlainSavepoint>>,
     pub(crate) failed: bool,
+    /// It has written to a table that it had made or truncated itself, though it may have taken that back: its record may speak of rows that
+    /// it has logged before, in parts.
+    pub(crate) wrote_to_own: bool,
     /// The last savepoint that was there when it failed.
     returned_to: Option<usize>,
 }
@@ -261,6 +264,7 @@ impl PlainTransaction {
             locked: BTreeSet::new(),
             savepoints: Vec::new(),
             failed: false,
+            wrote_to_own: false,
             returned_to: None,
         }
     }

@@ -41,6 +41,7 @@ impl History {
         };
         let locked = self.model.lock(&mut open.plain, Place::Row(storage, key.to_vec()));
         if locked == Outcome::Ok {
+            open.plain.wrote_to_own |= open.plain.overlay.is_own(storage);
             open.plain.overlay.use_table(table.id, storage, table.as_of);
             open.plain.overlay.rows.insert((storage, key.to_vec()), value.map(Arc::from));
         }
