@@ -70,6 +70,11 @@ impl History {
             let lsn = open.plain.statement_lsn(self.visible());
             let expected = open.plain.overlay.row(self.model.at(lsn), storage, key);
             assert_eq!(value.as_deref(), expected.map(|value| &value[..]), "get_for_update");
+            // As long as the row is locked nobody changes it. A return to a savepoint gives the lock back, and not what was seen.
+            let is_own = open.plain.overlay.is_own(storage);
+            if !is_own && !open.plain.overlay.rows.contains_key(&(storage, key.to_vec())) {
+                open.plain.remember(Read::Place(Place::Row(storage, key.to_vec())));
+            }
         }
         Ok(())
     }
