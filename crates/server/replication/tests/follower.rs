@@ -170,6 +170,56 @@ fn the_next_timeline_comes_over_the_connection_of_the_one_before() {
     follower.end();
 }
 
+/// A changed length makes a record of all that follows: nothing is refused, and no end comes.
+#[test]
+fn a_record_that_was_changed_on_the_way_is_asked_for_again_where_the_timeline_ends() {
+    let disk = template(&small_options());
+    let primary = open(&disk, &small_options());
+    let system = system_identifier(&primary).unwrap();
+    let options =
+        HoldOptions { kind: HoldKind::Standby, lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
+    let _hold = primary.log().hold("standby", options, None).unwrap();
+    let (upstream, standby) = (standby_of(&disk), standby_of(&disk));
+    let from = standby.standby().unwrap().wanted().unwrap();
+    // Of the old timeline both lack something, which the one that is promoted gets whole.
+    let mut sender = Sender::begin(&primary, from, None).unwrap();
+    let table = primary.create_table("t").unwrap();
+    primary.put(&table, "key", "value").unwrap();
+    let (mut old, mut changed, mut message) = (Vec::new(), Vec::new(), Vec::new());
+    while sender.next(&mut message, 0).unwrap() != Step::Idle {
+        let FromSender::Data { start, bytes, .. } = FromSender::parse(&message).unwrap() else {
+            panic!("no data")
+        };
+        upstream.standby().unwrap().receive(start, bytes).unwrap();
+        old.extend_from_slice(&frame(b'd', &message));
+        let mut other = message.clone();
+        if start == from {
+            let head = message.len() - bytes.len();
+            // The third byte of the length that the first record's header begins with.
+            other[head + 2] ^= 1;
+        }
+        changed.extend_from_slice(&frame(b'd', &other));
+        message.clear();
+    }
+    let promoted = upstream.standby().unwrap().promote("a test").unwrap();
+    upstream.put(&upstream.table("t").unwrap(), "key", "newer").unwrap();
+    let (new, _) = messages(&mut Sender::begin(&upstream, promoted.fork, Some(promoted.timeline)).unwrap());
+    let history = upstream.log().timeline_history(promoted.timeline).unwrap().encode();
+    let next = [frame(b'c', &[]), frame(b'T', &[0, 0]), row(&["2", "0/0"])].concat();
+    let second = [identity(&system, 2), row(&["00000002.history", &history])].concat();
+    let begins = frame(b'W', &[0, 0, 0]);
+    let says = [
+        [until_stream(&system), changed, next.clone()].concat(),
+        [second.clone(), begins.clone(), old, next].concat(),
+        [second.clone(), second, begins, new].concat(),
+    ];
+    let follower = follow(&standby, [Script::new(says.concat(), false)]);
+    standby.standby().unwrap().wait_applied(upstream.log().flushed(), SOON).unwrap();
+    assert_eq!(standby.log().timeline(), promoted.timeline);
+    assert_eq!(standby.get(&standby.table("t").unwrap(), "key").unwrap().as_deref(), Some(&b"newer"[..]));
+    follower.end();
+}
+
 #[test]
 fn what_came_before_a_connection_ended_is_durable_though_nothing_follows() {
     let primary_disk = template(&small_options());

@@ -233,10 +233,20 @@ impl ReceivedLog {
         }
         let taken = self.take(&mut receiving, bytes);
         if taken.is_err() {
-            receiving.position = receiving.whole;
-            receiving.walk = RecordWalk::from(&self.segments.identity, receiving.whole);
+            self.return_to_whole(&mut receiving);
         }
         taken
+    }
+
+    /// Forgets the beginning of a record whose end has not come: it is wanted again. For a receiver that knows that its end never comes.
+    pub fn forget_begun_record(&self) {
+        let mut receiving = self.receiving.lock();
+        self.return_to_whole(&mut receiving);
+    }
+
+    fn return_to_whole(&self, receiving: &mut Receiving) {
+        receiving.position = receiving.whole;
+        receiving.walk = RecordWalk::from(&self.segments.identity, receiving.whole);
     }
 
     /// Makes all whole records durable that have come; where they end.

@@ -48,6 +48,16 @@ impl<'a> Standby<'a> {
         })
     }
 
+    /// Forgets the beginning of a record whose end has not come: it is wanted again. For who knows that its end never comes, because the
+    /// primary has no more of the timeline: a byte was changed on the way.
+    ///
+    /// # Errors
+    /// `Log` if the database was promoted.
+    pub fn forget_begun_record(&self) -> Result<(), Error> {
+        self.database.engine().log.received().ok_or_else(not_a_standby)?.forget_begun_record();
+        Ok(())
+    }
+
     /// Makes all whole records durable that have come; where they end. The primary may be told. With background threads they are applied
     /// then: what is little by this call itself, before it returns.
     ///
