@@ -184,12 +184,12 @@ impl Archive {
             standby.follow_timeline(&history)?;
             return Ok(Fetched::Timeline(history.timeline));
         }
-        if here.wanted >= next.until {
+        if !standby.forget_record_across(next.until)? && here.wanted >= next.until {
             problems.extend(next.why);
             return Ok(Fetched::Nothing(problems.join("; ")));
         }
         let segment_bytes = database.log().segment_bytes();
-        let Here { history, wanted: from, .. } = here;
+        let (history, from) = (here.history, standby.wanted()?);
         let mut wanted = WantedLog { database: id, segment_bytes, history, from, until: next.until };
         for source in sources {
             match receive(source, standby, &wanted, note, is_over)? {

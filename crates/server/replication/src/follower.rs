@@ -278,11 +278,7 @@ impl Shared {
                     attempt.has_received = true;
                     return Ok(());
                 }
-                if standby.wanted()? >= fork {
-                    // All of the timeline came, and it does not end with a whole record: a byte was changed on the way.
-                    tracing::warn!(%fork, "a record of the timeline that ended is damaged here: it is asked for again");
-                    standby.forget_begun_record()?;
-                }
+                standby.forget_record_across(fork)?;
             } else {
                 attempt.until = Until::End;
             }

@@ -435,7 +435,8 @@ impl Engine {
             0 => SparseRows::Direct,
             _ => SparseRows::IntoRun {
                 leaves_min: options.leaves_min.into(),
-                may_go_whole: !self.is_needed(frozen),
+                // Much less than would cancel the snapshot.
+                gone_bytes_max: self.is_needed(frozen).then_some(self.options.memory.snapshot_bytes / 4),
             },
         };
         match find_route(&self.tree, rows, &skipped, &self.view().runs, sparse)? {

@@ -83,7 +83,7 @@ pub struct AppliedChunk {
     pub log_bytes: u64,
     /// Bytes written to the page file.
     pub page_bytes: u64,
-    /// Bytes given back to the file system.
+    /// Bytes of blocks that were given back to the file system.
     pub punched_bytes: u64,
     /// How long its parts took.
     pub durations: ApplyDurations,
@@ -314,7 +314,7 @@ impl Tree {
 
     /// Lets freed pages be used again that wait for nothing more: the chunk that freed them is durable in place, so
     /// applying it again needs none of them, and nobody reads a long value of the tree before it. Punches blocks out of the
-    /// file that are free as a whole by now; returns the bytes of the freed pages among them.
+    /// file that are free as a whole by now; returns their bytes.
     pub(crate) fn release_freed(&self, writer: &mut WriterState) -> Result<u64, TreeError> {
         let is_ready =
             |freed: &mut FreedPages| freed.is_synced && !self.pages.has_readings_before(freed.version);
@@ -325,9 +325,8 @@ impl Tree {
             u32::try_from(PUNCHED_BYTES / self.format().page_bytes()).unwrap_or_default().max(1);
         // Nobody gets their pages meanwhile, and whoever needs others does not wait for the file system.
         let blocks = self.space.lock().release_but_blocks(&ready, block_pages)?;
-        // The others were free before, and have gone back already if they ever had space.
-        let of_ready = |block: &PageRun| block.pages_in(&ready) * self.format().page_bytes() as u64;
-        let punched_bytes = blocks.iter().filter(|block| self.punch(block)).map(of_ready).sum();
+        let bytes = |run: &PageRun| u64::from(run.count) * self.format().page_bytes() as u64;
+        let punched_bytes = blocks.iter().filter(|block| self.punch(block)).map(bytes).sum();
         let mut space = self.space.lock();
         blocks.into_iter().try_for_each(|run| space.release(run))?;
         Ok(punched_bytes)

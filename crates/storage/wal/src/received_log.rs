@@ -238,10 +238,15 @@ impl ReceivedLog {
         taken
     }
 
-    /// Forgets the beginning of a record whose end has not come: it is wanted again. For a receiver that knows that its end never comes.
-    pub fn forget_begun_record(&self) {
+    /// Forgets the beginning of a record that is to go on behind `end`, where all records have ended: a byte was changed on the way. What
+    /// came of it is wanted again. Whether there was such a record.
+    pub fn forget_record_across(&self, end: Lsn) -> bool {
         let mut receiving = self.receiving.lock();
-        self.return_to_whole(&mut receiving);
+        let is_across = receiving.whole < end && self.geometry().normalise(receiving.position) >= end;
+        if is_across {
+            self.return_to_whole(&mut receiving);
+        }
+        is_across
     }
 
     fn return_to_whole(&self, receiving: &mut Receiving) {

@@ -64,13 +64,13 @@ impl Recorder {
         }
     }
 
-    /// The outcome of a transaction that was in doubt after a crash, and the stamp of that. What its client was told before is lost, if it was
-    /// told: a decision that was `Async` went with the power. The transaction ends when the database is open again.
-    fn decided(&self, gid: &str, outcome: Outcome, stamp: Lsn) {
+    /// The outcome of a transaction that was in doubt after a crash. What its client was told before is lost, if it was told: a decision
+    /// that was `Async` went with the power, and so did its stamp. The transaction ends when the database is open again.
+    fn decided(&self, gid: &str, outcome: Outcome) {
         let is_meant = |transaction: &&mut Transaction| transaction.begin.to_string() == gid;
         if let Some(transaction) = self.history.lock().iter_mut().find(is_meant) {
             (transaction.outcome, transaction.end) = (outcome, u64::MAX);
-            transaction.place.position = Some(stamp.get()).filter(|_| outcome == Outcome::Committed);
+            transaction.place.position = None;
         }
     }
 
@@ -319,12 +319,14 @@ pub(super) fn decide_what_is_in_doubt(
 ) -> Result<u64, Error> {
     let in_doubt = database.two_phase().in_doubt()?;
     for transaction in &in_doubt {
-        let (stamp, outcome) = if random.chance(1, 2) {
-            (database.two_phase().commit(&transaction.gid)?, Outcome::Committed)
+        let outcome = if random.chance(1, 2) {
+            database.two_phase().commit(&transaction.gid)?;
+            Outcome::Committed
         } else {
-            (database.two_phase().rollback(&transaction.gid)?, Outcome::Aborted)
+            database.two_phase().rollback(&transaction.gid)?;
+            Outcome::Aborted
         };
-        recorder.decided(&transaction.gid, outcome, stamp);
+        recorder.decided(&transaction.gid, outcome);
     }
     Ok(in_doubt.len() as u64)
 }

@@ -30,18 +30,17 @@ pub(super) fn take(history: &mut History) -> Result<u64, String> {
             transaction.operations.retain(|operation| matches!(operation, Operation::Append { .. }));
         }
     }
-    forget_positions(history);
+    clamp_positions(history);
     Ok(gone.len() as u64)
 }
 
-/// Where the log was lost behind the last commit that is there, another log has the same positions since: what a standby has read there
-/// says nothing of commits to come.
-fn forget_positions(history: &mut History) {
-    let of_commits =
-        history.iter().filter(|transaction| transaction.is_committed() && !transaction.place.is_standby);
-    let last = of_commits.filter_map(|transaction| transaction.place.position).max();
+/// Where the log was lost behind the last commit that is there, another log has the same positions since. So what a standby has read there
+/// saw all up to that commit, and nothing that comes.
+fn clamp_positions(history: &mut History) {
+    let is_commit = |transaction: &&Transaction| transaction.is_committed() && !transaction.place.is_standby;
+    let last = history.iter().filter(is_commit).filter_map(|transaction| transaction.place.position).max();
     for reader in history.iter_mut().filter(|transaction| transaction.place.is_standby) {
-        reader.place.position = reader.place.position.filter(|position| Some(*position) <= last);
+        reader.place.position = reader.place.position.min(last);
     }
 }
 

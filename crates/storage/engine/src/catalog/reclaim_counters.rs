@@ -14,7 +14,7 @@ pub struct ReclaimStatistics {
     pub tables: u64,
     /// Bytes of the page file that became free by that, for other tables or for the file system.
     pub freed_bytes: u64,
-    /// Bytes given back to the file system since open, in blocks that were free as a whole.
+    /// Bytes given back to the file system since open, in blocks that were free as a whole. A block counts again each time.
     pub punched_bytes: u64,
 }
 

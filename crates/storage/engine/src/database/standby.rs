@@ -48,14 +48,18 @@ impl<'a> Standby<'a> {
         })
     }
 
-    /// Forgets the beginning of a record whose end has not come: it is wanted again. For who knows that its end never comes, because the
-    /// primary has no more of the timeline: a byte was changed on the way.
+    /// Forgets the beginning of a record that is to go on behind `end`, where the timeline that is received was left: a byte of it was changed
+    /// on the way, and no end comes. It is wanted again then. Whether there was such a record.
     ///
     /// # Errors
     /// `Log` if the database was promoted.
-    pub fn forget_begun_record(&self) -> Result<(), Error> {
-        self.database.engine().log.received().ok_or_else(not_a_standby)?.forget_begun_record();
-        Ok(())
+    pub fn forget_record_across(&self, end: Lsn) -> Result<bool, Error> {
+        let received = self.database.engine().log.received().ok_or_else(not_a_standby)?;
+        let has_forgotten = received.forget_record_across(end);
+        if has_forgotten {
+            tracing::warn!(%end, "a record of the timeline that was left is damaged here: it is asked for again");
+        }
+        Ok(has_forgotten)
     }
 
     /// Makes all whole records durable that have come; where they end. The primary may be told. With background threads they are applied

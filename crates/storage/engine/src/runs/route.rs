@@ -62,9 +62,9 @@ pub(crate) enum SparseRows {
     /// look into it.
     IntoRun {
         leaves_min: u64,
-        /// Whether leaves of which nearly all rows are deleted go directly. Not where a snapshot needs these rows: what is merged in place is
-        /// kept in memory for it, and a run waits until there is no such snapshot.
-        may_go_whole: bool,
+        /// Bytes of leaves of which nearly all rows are deleted that may go directly; `None`: all. Where a snapshot needs these rows, what is
+        /// merged in place is kept in memory for it, and a run waits until there is no such snapshot.
+        gone_bytes_max: Option<u64>,
     },
     /// Rows go into a run only where one has rows already.
     Direct,
@@ -83,6 +83,7 @@ struct TouchedGroup {
     deleted: u64,
     /// A key of a leaf between the first one that is touched and the last one.
     middle: Vec<u8>,
+    has_long_values: bool,
 }
 
 impl TouchedGroup {
@@ -125,10 +126,16 @@ pub(crate) fn find_route(
     let mut sparse_leaves = 0;
     let are_enough =
         |leaves| matches!(sparse, SparseRows::IntoRun { leaves_min, .. } if leaves >= leaves_min);
-    let may_go_whole = matches!(sparse, SparseRows::IntoRun { may_go_whole: true, .. });
+    let mut gone_bytes_left = match sparse {
+        SparseRows::IntoRun { gone_bytes_max, .. } => gone_bytes_max,
+        SparseRows::Direct => Some(0),
+    };
     while let Some(group) = next_group(tree, &mut rows)? {
         let is_dense = group.is_dense(page_bytes);
-        let may_go_whole = may_go_whole && !is_dense && group.loses_rows();
+        let gone_bytes = group.leaves * page_bytes;
+        // How large long values are is not known.
+        let fits = gone_bytes_left.is_none_or(|left| gone_bytes <= left && !group.has_long_values);
+        let may_go_whole = fits && !is_dense && group.loses_rows();
         let (way, is_sparse) = match sparse {
             // Whether a run has a row here matters only if too few others are sparse.
             _ if !is_dense && !may_go_whole && are_enough(sparse_leaves) => (Way::Run, true),
@@ -136,7 +143,9 @@ pub(crate) fn find_route(
                 (Way::Run, !is_dense)
             }
             SparseRows::Direct => (Way::Direct, !is_dense),
-            SparseRows::IntoRun { .. } if is_dense || (may_go_whole && group.is_gone(tree)) => {
+            SparseRows::IntoRun { .. } if is_dense => (Way::Direct, false),
+            SparseRows::IntoRun { .. } if may_go_whole && group.is_gone(tree) => {
+                gone_bytes_left = gone_bytes_left.map(|left| left - gone_bytes);
                 (Way::Direct, false)
             }
             SparseRows::IntoRun { .. } => (Way::Sparse, true),
@@ -182,12 +191,13 @@ fn joined(groups: impl Iterator<Item = (Range<Vec<u8>>, Way)>) -> Route {
 fn next_group(tree: &Tree, rows: &mut FrozenRows<'_>) -> Result<Option<TouchedGroup>, Error> {
     let Some((first, _)) = rows.peek() else { return Ok(None) };
     let Some(group) = tree.groups(first, &[first, &[0]].concat()).next() else { return Ok(None) };
-    let Group { lower, upper, leaves, .. } = group.map_err(|error| Error::tree(&error))?;
+    let Group { lower, upper, leaves, has_long_values, .. } = group.map_err(|error| Error::tree(&error))?;
     let end = first_local_key().to_vec();
     let upper = upper.map_or(end.clone(), |upper| upper.min(end));
     let first = first.to_vec();
     let (range, changed) = (lower.max(first_user_key())..upper, first.clone()..first);
-    let mut touched = TouchedGroup { range, changed, leaves: 0, bytes: 0, deleted: 0, middle: Vec::new() };
+    let mut touched =
+        TouchedGroup { range, changed, leaves: 0, bytes: 0, deleted: 0, middle: Vec::new(), has_long_values };
     let (mut leaf, mut first, mut last) = (0, None, None);
     let inline_bytes_max = tree.format().max_inline_value_bytes();
     while let Some((key, change)) = rows.peek().filter(|(key, _)| *key < &touched.range.end[..]) {
@@ -359,7 +369,7 @@ mod tests {
                 (leaves.first().copied().flatten(), leaves.last().copied().flatten());
             let sample =
                 first_leaf.zip(last_leaf).map_or(0, |(first, last)| rows_of(tree, group, (first + last) / 2));
-            let is_gone = matches!(sparse, SparseRows::IntoRun { may_go_whole: true, .. })
+            let is_gone = matches!(sparse, SparseRows::IntoRun { gone_bytes_max: None, .. })
                 && !has_run_row
                 && sample > 0
                 && deleted >= 2 * leaves.len()
@@ -414,8 +424,8 @@ mod tests {
                 changed.insert(key.to_vec(), (bytes, change == Change::Delete));
                 all.advance();
             }
-            let may_go_whole = random.chance(3, 4);
-            let into_run = |leaves_min| SparseRows::IntoRun { leaves_min, may_go_whole };
+            let gone_bytes_max = if random.chance(3, 4) { None } else { Some(0) };
+            let into_run = |leaves_min| SparseRows::IntoRun { leaves_min, gone_bytes_max };
             for sparse in [into_run(1), into_run(8), into_run(64), SparseRows::Direct] {
                 let (expected, gone_whole) = model(&database, &changed, &run_keys, sparse);
                 gone += gone_whole;
