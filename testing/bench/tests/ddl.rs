@@ -33,7 +33,7 @@ fn every_load_is_measured_step_by_step() {
         assert!(figure("replay_drops_pages_read") < 0.5, "{line}");
         assert_eq!(line["figures"]["replay_creates_seconds"].is_number(), line["load"] == "empty");
         if line["load"] == "large" {
-            assert!(figure("reclaim_freed_mib") > 1.5 && figure("reclaim_punched_mib") > 1.0, "{line}");
+            assert!(figure("reclaim_freed_mib") > 1.5 && figure("reclaim_punched_mib") >= 1.0, "{line}");
         }
     }
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
