@@ -194,9 +194,11 @@ fn a_load_that_cannot_acknowledge_fails_and_says_how_far_it_came() {
     let output = loader.wait_with_output().unwrap();
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
-    let resume = message.rsplit_once("--skip ").unwrap().1.trim();
+    let resume: usize = message.rsplit_once("--skip ").unwrap().1.trim().parse().unwrap();
     let loaded = scratch.ok(["scan", "db", "t", "--keys-only"]).lines().count();
-    assert_eq!((resume, loaded), ("20", 10), "{message}: rows 10 to 20 are the first ten again");
+    // A process that another test is starting may hold the pipe for a moment, and some batches more are acknowledged.
+    assert!((20..1_010).contains(&resume), "{message}");
+    assert_eq!(loaded, resume - 10, "{message}: rows 10 to 20 are the first ten again");
 }
 
 #[test]
