@@ -62,9 +62,11 @@ impl Scene {
         Ok(Scene { database, table, clock, disk })
     }
 
-    /// What the file on disk says that was visible.
+    /// What the file says that was visible, as far as that is durable.
     fn marked(&self) -> Lsn {
-        let file = self.disk.read_file("quorum").unwrap();
+        let Some(file) = self.disk.after_power_loss(PowerLoss::LoseAll).read_file("quorum") else {
+            return Lsn::ZERO;
+        };
         let copy = |at: usize| u64::from_le_bytes(file[at + 40..at + 48].try_into().unwrap());
         Lsn::new(copy(0).max(copy(4096)))
     }
