@@ -268,6 +268,15 @@ fn many_small_checkpoints_leave_few_memtables_and_old_snapshots_see_what_they_sa
     database.check(&mut |damage| panic!("{damage}")).unwrap();
 }
 
+/// What is set when this is dropped, also by a panic: the thread that looks at it ends then, and the test does.
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// A load reads what it has loaded in order once a row comes out of order.
 #[test]
 fn a_bulk_load_needs_no_memory_for_snapshots_however_many_checkpoints_end_meanwhile() {
@@ -286,6 +295,7 @@ fn a_bulk_load_needs_no_memory_for_snapshots_however_many_checkpoints_end_meanwh
                 checkpoints.store(number + 1, Ordering::SeqCst);
             }
         });
+        let ends = SetWhenDropped(&is_done);
         let mut load = database.tables().bulk_load("loaded").unwrap();
         for row in 1..rows {
             load.add(row.to_be_bytes(), [7; 60]).unwrap();
@@ -294,7 +304,7 @@ fn a_bulk_load_needs_no_memory_for_snapshots_however_many_checkpoints_end_meanwh
         load.add(0_u32.to_be_bytes(), [8; 60]).unwrap();
         load.add(5_u32.to_be_bytes(), [8; 60]).unwrap();
         let loaded = load.finish();
-        is_done.store(true, Ordering::SeqCst);
+        drop(ends);
         let loaded = loaded.unwrap();
         let snapshot = database.snapshot();
         let mut found = 0_u32;
