@@ -268,7 +268,7 @@ fn many_small_checkpoints_leave_few_memtables_and_old_snapshots_see_what_they_sa
     database.check(&mut |damage| panic!("{damage}")).unwrap();
 }
 
-/// What is set when this is dropped, also by a panic: the thread that looks at it ends then, and the test does.
+/// Sets the flag when dropped, also by a panic, so that the thread that looks at the flag ends.
 struct SetWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {

@@ -74,7 +74,7 @@ fn rows_deleted_in_the_order_of_keys_go_directly() {
     assert_eq!(database.snapshot().rows(&table).count(), ROWS as usize / 10);
 }
 
-/// Wherever they are: what is deleted, and not merged yet, is no larger than runs may be.
+/// Rows that are deleted and not merged yet never exceed the share of runs.
 #[test]
 fn rows_deleted_at_random_free_their_pages_while_others_are_deleted() {
     let (database, table) = loaded(Arc::new(SimulatedDisk::new(2)));

@@ -35,13 +35,13 @@ pub(super) struct Window {
     pub(super) tree_leaves: u64,
     /// Leaves of runs that begin there.
     pub(super) run_leaves: u64,
-    /// What these delete, by run.
+    /// Rows that these leaves delete, by run.
     deletes: Vec<RunDeletes>,
     /// Bytes of a row of the main part, about; `None` while it was not looked at.
     row_bytes: Option<u64>,
 }
 
-/// What leaves of a run delete in a window.
+/// Rows that the leaves of a run delete in a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RunDeletes {
     run: RunNumber,
