@@ -186,6 +186,24 @@ impl PageFile {
         bytes.chunks_exact_mut(page_bytes).zip(ids).map(|(image, id)| self.check_page(id, image)).collect()
     }
 
+    /// Of these pages, which are read with one call, those that hold a valid image, if there are any: for who can do without the others.
+    /// Of free ones it may be an old one.
+    pub(crate) fn read_valid_pages(&self, pages: Range<u64>) -> Vec<Page> {
+        let page_bytes = self.format.page_bytes();
+        let end = pages.end.min(self.page_count());
+        let count = usize::try_from(end.saturating_sub(pages.start)).expect("they fit into memory");
+        let mut bytes = vec![0; count * page_bytes];
+        if count == 0 || self.read_at(PageId::new(pages.start), &mut bytes).is_err() {
+            return Vec::new();
+        }
+        let ids = pages.map(PageId::new);
+        bytes
+            .chunks_exact_mut(page_bytes)
+            .zip(ids)
+            .filter_map(|(image, id)| self.check_page(id, image).ok())
+            .collect()
+    }
+
     fn check_page(&self, id: PageId, image: &mut [u8]) -> Result<Page, TreeError> {
         let checked = match &self.cipher {
             Some(cipher) => decrypt_page(&self.format, cipher, id, image),

@@ -22,6 +22,7 @@
 //!   value of an older tree is being read (`readings`): other readers who read it by its old id find that the tree has
 //!   changed, and long values are read whatever is published meanwhile.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crossbeam_epoch::Guard;
@@ -180,10 +181,33 @@ impl PublishedPages {
     #[cold]
     pub(crate) fn take_up_keys(&self, page: &Page, leaf: &LeafView<'_>, version: u64) {
         // While it has room, the page itself stays there.
-        if self.cache.is_full()
-            && self.leaf_filters.insert_if(page.reference(), leaf, || self.is_current(version))
+        if !self.cache.is_full() {
+            return;
+        }
+        let bytes = self.leaf_filters.bytes();
+        let group = self.leaf_filters.group_without_filters(page.view().id());
+        if self.leaf_filters.insert_if(page.reference(), leaf, || self.is_current(version))
+            && let Some(group) = group
         {
+            self.take_up_beside(group, version);
+        }
+        if self.leaf_filters.bytes() != bytes {
             self.share_cache(*self.set_aside.lock());
+        }
+    }
+
+    /// Of these pages side by side, which are read with one call, takes up the keys of those that are leaves.
+    fn take_up_beside(&self, group: Range<u64>, version: u64) {
+        // Before they are read: what is in place by now is not in the overlay any more.
+        let overlay = self.overlay.load();
+        let is_in_place =
+            |id: PageId| overlay.as_ref().is_none_or(|overlay| !overlay.pages.contains_key(&id));
+        for page in self.file.read_valid_pages(group) {
+            if let Ok(leaf) = page.view().leaf()
+                && is_in_place(page.view().id())
+            {
+                self.leaf_filters.insert_if(page.reference(), &leaf, || self.is_current(version));
+            }
         }
     }
 
@@ -455,5 +479,33 @@ mod tests {
             pages.drop_overlay();
             assert_eq!((stamp_at(&pages, odd), stamp_at(&pages, pages.version())), (2, 2));
         }
+    }
+
+    /// Of a page in the overlay the file has an image that nobody may use any more.
+    #[test]
+    fn keys_of_pages_beside_are_those_of_the_tree() {
+        let file = PageFile::create(&SimulatedDisk::new(1), format_of(4096)).unwrap();
+        let image = |page, stamp, key: &[u8]| {
+            let row = Row { key: RowKey::from(key), value: LeafValue::Inline(b"value") };
+            encode_leaf(&format_of(4096), &[row], PageId::new(page), Lsn::new(stamp))
+        };
+        let old: Vec<Page> = (0..32).map(|page| image(page, 1, b"old")).collect();
+        file.write(&old.iter().map(PageImage::from).collect::<Vec<_>>()).unwrap();
+        let pages = PublishedPages::new(file, 4 << 20);
+        let (of_tree, replaced) = (&old[7], &old[8]);
+        pages.publish(Overlay::from_iter([(PageId::new(8), image(8, 2, b"new"))]));
+        let lacks = |page: &Page, key: &[u8]| pages.lacks_row(page.reference(), key);
+        pages.take_up_beside(0..32, pages.version());
+        assert!(lacks(of_tree, b"new") && !lacks(of_tree, b"old"));
+        assert!(!lacks(replaced, b"new"), "no filter of what was replaced");
+        let before = pages.version();
+        pages.publish(Overlay::default());
+        pages.forget(PageId::new(7));
+        pages.take_up_beside(0..32, before);
+        assert!(!lacks(of_tree, b"new"), "the tree is another one by now");
+        // Holes, and the end of the file.
+        pages.file.punch_hole(PageId::new(0), 4).unwrap();
+        pages.take_up_beside(0..pages.file.page_count() + 32, pages.version());
+        assert!(lacks(of_tree, b"new"));
     }
 }

@@ -390,7 +390,7 @@ fn round_of(value: &[u8]) -> u64 {
 
 /// A filter of the leaf answers from the second time on, until the leaf is another one.
 #[test]
-fn rows_that_are_not_there_cost_one_read_of_each_leaf() {
+fn rows_that_are_not_there_cost_few_reads() {
     let disk = SimulatedDisk::new(1);
     let key = |number: u32| number.to_be_bytes().to_vec();
     let rows: Rows = (0..8_000).map(|number| (key(2 * number), vec![7; 30])).collect();
@@ -405,8 +405,11 @@ fn rows_that_are_not_there_cost_one_read_of_each_leaf() {
         }
         usize::try_from(disk.read_count("pages").calls).unwrap()
     };
-    let with_interiors = leaves + leaves / 2;
-    assert!((leaves / 2..with_interiors).contains(&look_for(1)), "each leaf is read once, or is cached");
+    let first = look_for(1);
+    assert!(
+        first < leaves,
+        "{first} reads: where no leaf of a group has a filter, one read makes all of them"
+    );
     assert!(pages.leaf_filter_bytes() > 0);
     // Those that were cached until now.
     look_for(3);
