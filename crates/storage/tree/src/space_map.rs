@@ -4,20 +4,7 @@
 //!   page 0        1     2 ...            k        k + 1 ...           2k
 //!   [space map 0] root  tree pages ...   [space map 1] tree pages ... [space map 2] ...
 //! ```
-//! Page `i * k` is a space map page; its bit `b` tells about page `i * k + b`, and `k` is how many bits fit. After the
-//! common header, integers little-endian:
-//!
-//! | offset | bytes     | field      | meaning                                                           |
-//! |-------:|----------:|------------|-------------------------------------------------------------------|
-//! |     80 |         4 | allocated  | how many bits are set                                             |
-//! |     84 |         4 | next       | 1 if the next space map page exists, else 0                       |
-//! |     88 |        40 | marks      | of the map pages `10 * i + 1` to `10 * i + 10`, 4 bytes each; zero |
-//! |        |           |            | where there is none                                               |
-//! |    128 | to the end | bits      | 64-bit words, lowest bit first; set: allocated. Bit 0 is set      |
-//!
-//! So the map pages refer to one another as a tree does, ten below each, and the superblock to the first: a map page that
-//! was lost, by which pages in use would be handed out, is refused. A chunk that changes a map page also writes those
-//! above it, three at most in a file of 500 GB with pages of 8 KiB.
+//! Page `i * k` is a page of the map (`map_page`) and tells of the `k` pages from itself on.
 //!
 //! In memory a page of the map has two sets of bits: `allocated`, as in the last durable tree, and `busy`, which adds
 //! the pages that the chunk under way and bulk loads have taken, and free blocks while they are punched out of the file.
@@ -32,30 +19,20 @@
 //! Map pages are read when the writer first needs them, never when the database is opened.
 
 mod bits;
+mod map_page;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use seawall_codec::bytes::{u32_at, u64_at};
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
-use crate::page::{
-    PAGE_HEADER_BYTES, Page, PageDamage, PageFormat, PageHeader, PageKind, PageMark, PageReference, PageView,
-    SharedImage, seal,
-};
+use crate::page::{Page, PageFormat, PageReference};
 use crate::published::FIRST_MAP;
 use crate::sabotage::{Defect, sabotaged};
 
-const ALLOCATED_AT: usize = PAGE_HEADER_BYTES;
-const NEXT_AT: usize = ALLOCATED_AT + 4;
-const MARKS_AT: usize = NEXT_AT + 4;
-const BITS_AT: usize = 128;
-/// Map pages that one refers to.
-const MAPS_BELOW: usize = 10;
-const _: () = assert!(MARKS_AT + 4 * MAPS_BELOW == BITS_AT);
-
-/// Of the map pages that one refers to.
-type MapMarks = [PageMark; MAPS_BELOW];
+pub(crate) use map_page::MapReferences;
+use map_page::{MapMarks, MapPage, above};
+pub use map_page::{SpaceMapView, map_page_of, pages_per_map};
 
 /// Pages side by side in the page file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,174 +41,6 @@ pub struct PageRun {
     pub first: PageId,
     /// How many; at least one.
     pub count: u32,
-}
-
-/// How many pages one map page covers, itself included.
-pub fn pages_per_map(format: &PageFormat) -> u64 {
-    (format.page_bytes() - BITS_AT) as u64 * 8
-}
-
-/// The map page that covers `page`.
-pub fn map_page_of(format: &PageFormat, page: PageId) -> PageId {
-    PageId::new(page.get() - page.get() % pages_per_map(format))
-}
-
-/// A checked space map page.
-#[derive(Clone, Copy, Debug)]
-pub struct SpaceMapView<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> SpaceMapView<'a> {
-    /// The page as a space map page, its bits checked.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn new(page: PageView<'a>) -> Result<SpaceMapView<'a>, PageDamage> {
-        if page.kind() != PageKind::SpaceMap {
-            return Err(PageDamage::WrongKind { expected: PageKind::SpaceMap, found: page.kind() });
-        }
-        let bytes = page.bytes();
-        if u32_at(bytes, NEXT_AT) > 1 {
-            return Err(PageDamage::Structure("the space map's link is neither 0 nor 1"));
-        }
-        let counted: u32 = bytes[BITS_AT..].iter().map(|byte| byte.count_ones()).sum();
-        if counted != u32_at(bytes, ALLOCATED_AT) || bytes[BITS_AT] & 1 == 0 {
-            return Err(PageDamage::Structure("the space map's bits do not fit its count"));
-        }
-        Ok(SpaceMapView { bytes })
-    }
-
-    /// Whether the next map page exists; behind the last one every page is free.
-    pub fn has_next(&self) -> bool {
-        u32_at(self.bytes, NEXT_AT) == 1
-    }
-
-    /// The marks of the map pages that it refers to.
-    fn marks(&self) -> MapMarks {
-        std::array::from_fn(|below| PageMark::new(u32_at(self.bytes, MARKS_AT + 4 * below)))
-    }
-
-    /// How many pages are allocated, the map page included.
-    pub fn allocated_count(&self) -> u32 {
-        u32_at(self.bytes, ALLOCATED_AT)
-    }
-
-    /// Whether page `index` of those covered is allocated.
-    ///
-    /// # Panics
-    /// If the map page does not cover so many.
-    pub fn is_allocated(&self, index: usize) -> bool {
-        self.bytes[BITS_AT + index / 8] >> (index % 8) & 1 == 1
-    }
-
-    fn words(&self) -> Vec<u64> {
-        (BITS_AT..self.bytes.len()).step_by(8).map(|offset| u64_at(self.bytes, offset)).collect()
-    }
-}
-
-/// The references from map page to map page, as they are read one after another.
-#[derive(Debug, Default)]
-pub(crate) struct MapReferences {
-    read: usize,
-    /// Of the map pages after the first.
-    marks: VecDeque<PageMark>,
-}
-
-impl MapReferences {
-    /// The next map page, which is page `page`.
-    pub(crate) fn next(&mut self, page: PageId) -> PageReference {
-        let mark = if self.read == 0 { None } else { self.marks.pop_front() };
-        self.read += 1;
-        PageReference::new(page, mark.unwrap_or_default())
-    }
-
-    /// Notes what the one that was read refers to.
-    pub(crate) fn add(&mut self, map: &SpaceMapView<'_>) {
-        self.marks.extend(map.marks());
-    }
-}
-
-/// One map page in memory.
-#[derive(Debug)]
-struct MapPage {
-    /// As in the last durable tree.
-    allocated: Vec<u64>,
-    /// Allocated, or taken by the chunk under way, a bulk load or who gives free blocks back to the file system.
-    busy: Vec<u64>,
-    has_next: bool,
-    /// Of the map pages below it, as in the last durable tree.
-    marks: MapMarks,
-    /// As in the chunk under way, once that is sealed.
-    marks_after: Option<MapMarks>,
-    /// Must be written with the next chunk even if no bit changes: it is new, or its link is.
-    is_new: bool,
-    /// The file has no such page yet.
-    is_unwritten: bool,
-    /// It was new when the chunk under way was sealed.
-    was_new: bool,
-    /// All words before this one are full.
-    first_open_word: usize,
-    /// No run of free pages is longer.
-    longest_run: usize,
-}
-
-impl MapPage {
-    fn new(words: Vec<u64>, has_next: bool, marks: MapMarks, is_new: bool) -> MapPage {
-        let longest_run = words.len() * 64;
-        MapPage {
-            allocated: words.clone(),
-            busy: words,
-            has_next,
-            marks,
-            marks_after: None,
-            is_new,
-            is_unwritten: is_new,
-            was_new: false,
-            first_open_word: 0,
-            longest_run,
-        }
-    }
-
-    /// Takes at most `count` pages of the first free stretch that has at least `at_least`: the first of them and how many.
-    fn take(&mut self, count: usize, at_least: usize) -> Option<(usize, usize)> {
-        if at_least > self.longest_run {
-            return None;
-        }
-        let from = bits::first_clear(&self.busy, self.first_open_word * 64).unwrap_or(self.busy.len() * 64);
-        self.first_open_word = from / 64;
-        let Some(index) = bits::clear_run(&self.busy, from, at_least) else {
-            self.longest_run = at_least - 1;
-            return None;
-        };
-        let taken = bits::clear_count(&self.busy, index, count);
-        bits::set(&mut self.busy, index, taken);
-        Some((index, taken))
-    }
-
-    fn release(&mut self, index: usize, count: usize) {
-        bits::clear(&mut self.busy, index, count);
-        self.first_open_word = self.first_open_word.min(index / 64);
-        self.longest_run = self.busy.len() * 64;
-    }
-
-    fn image(&self, format: &PageFormat, page: PageId, stamp: Lsn, allocated: &[u64]) -> Page {
-        let mut image = SharedImage::zeroed(format.page_bytes());
-        let bytes = image.unshared_mut();
-        PageHeader::empty(page, PageKind::SpaceMap, stamp).encode(format, bytes);
-        let count: u32 = allocated.iter().map(|word| word.count_ones()).sum();
-        bytes[ALLOCATED_AT..NEXT_AT].copy_from_slice(&count.to_le_bytes());
-        bytes[NEXT_AT..MARKS_AT].copy_from_slice(&u32::from(self.has_next).to_le_bytes());
-        let marks = self.marks_after.unwrap_or(self.marks);
-        for (mark, to) in marks.iter().zip(bytes[MARKS_AT..BITS_AT].chunks_exact_mut(4)) {
-            to.copy_from_slice(&mark.get().to_le_bytes());
-        }
-        for (word, to) in allocated.iter().zip(bytes[BITS_AT..].chunks_exact_mut(8)) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        seal(bytes);
-        Page::from_sealed(image)
-    }
 }
 
 type ReadMapPage = Box<dyn Fn(PageReference) -> Result<Page, TreeError> + Send>;
@@ -533,12 +342,6 @@ impl SpaceMap {
     }
 }
 
-/// The map page that refers to map page `index`, and the place of the mark there; `None` for the first one.
-fn above(index: usize) -> Option<(usize, usize)> {
-    let before = index.checked_sub(1)?;
-    Some((before / MAPS_BELOW, before % MAPS_BELOW))
-}
-
 /// Adds `run`, joined with the last one if they are neighbours in one map page.
 fn push_run(runs: &mut Vec<PageRun>, run: PageRun) {
     if let Some(last) = runs.last_mut()
@@ -553,230 +356,4 @@ fn push_run(runs: &mut Vec<PageRun>, run: PageRun) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use seawall_simulation::SeededRandom;
-    use seawall_types::DatabaseId;
-    use std::collections::{BTreeMap, BTreeSet};
-    use std::sync::{Arc, Mutex};
-
-    type Images = Arc<Mutex<BTreeMap<u64, Page>>>;
-
-    fn map_over(images: &Images) -> SpaceMap {
-        let images = Arc::clone(images);
-        let read = move |at: PageReference| {
-            let page = images.lock().unwrap()[&at.page.get()].clone();
-            assert!(at.page == FIRST_MAP.page || page.reference() == at, "{at:?} is referred to");
-            Ok(page)
-        };
-        SpaceMap::new(format(), Box::new(read))
-    }
-
-    fn format() -> PageFormat {
-        PageFormat::new(4096, &DatabaseId::from_bytes([1; 16])).unwrap()
-    }
-
-    fn store(map: &mut SpaceMap, images: &Images) -> Vec<PageRun> {
-        for page in map.seal(Lsn::new(5)).unwrap() {
-            let id = page.view().id();
-            let page = Page::decode(&format(), id, page.bytes()).unwrap();
-            SpaceMapView::new(page.view()).unwrap();
-            images.lock().unwrap().insert(id.get(), page);
-        }
-        let runs = map.freed_runs();
-        map.commit().unwrap();
-        runs.iter().for_each(|run| map.release(*run).unwrap());
-        runs
-    }
-
-    #[test]
-    fn random_allocations_agree_with_a_set_of_pages() {
-        let images: Images = Arc::default();
-        images.lock().unwrap().insert(0, SpaceMap::first_image(&format(), Lsn::ZERO));
-        let per_map = pages_per_map(&format());
-        let (mut durable, mut freed) = (BTreeSet::from([0, 1]), Vec::new());
-        let mut map = map_over(&images);
-        let mut random = seawall_simulation::SeededRandom::new(7);
-        for round in 0..400 {
-            let mut busy = durable.clone();
-            for _ in 0..random.below(30) {
-                let count = if random.below(4) == 0 { 1 + random.below(1500) } else { 1 };
-                let first = map.allocate(u32::try_from(count).unwrap()).unwrap().get();
-                for page in first..first + count {
-                    assert!(busy.insert(page), "page {page} was handed out twice, round {round}");
-                    assert_ne!(page % per_map, 0, "a map page was handed out");
-                }
-            }
-            if random.below(5) == 0 {
-                map.roll_back().unwrap();
-                continue;
-            }
-            let candidates: Vec<u64> = durable.iter().copied().filter(|page| page % per_map > 1).collect();
-            for page in candidates {
-                if random.below(3) == 0 {
-                    map.free(PageRun { first: PageId::new(page), count: 1 });
-                    freed.push(page);
-                }
-            }
-            let runs = store(&mut map, &images);
-            assert_eq!(runs.iter().map(|run| u64::from(run.count)).sum::<u64>(), freed.len() as u64);
-            freed.drain(..).for_each(|page| assert!(busy.remove(&page)));
-            durable = busy;
-            if random.below(3) == 0 {
-                map = map_over(&images);
-            }
-            let counted: u32 = images
-                .lock()
-                .unwrap()
-                .values()
-                .map(|page| SpaceMapView::new(page.view()).unwrap().allocated_count())
-                .sum();
-            let maps = images.lock().unwrap().len() as u64;
-            // Page 0 is in the set from the start.
-            assert_eq!(u64::from(counted), durable.len() as u64 + maps - 1, "round {round}");
-        }
-        assert!(images.lock().unwrap().len() > 1, "the test never needed a second map page");
-    }
-
-    /// Against a list of all pages: the lowest stretch that is long enough, and as much of it as was asked for.
-    #[test]
-    fn reserve_up_to_takes_what_there_is() {
-        let images: Images = Arc::default();
-        images.lock().unwrap().insert(0, SpaceMap::first_image(&format(), Lsn::ZERO));
-        let per_map = usize::try_from(pages_per_map(&format())).unwrap();
-        let mut map = map_over(&images);
-        let mut random = seawall_simulation::SeededRandom::new(11);
-        let mut below = |most: usize| usize::try_from(random.below(most as u64)).unwrap();
-        let mut is_busy: Vec<bool> = (0..3 * per_map).map(|page| page % per_map == 0).collect();
-        // Nearly the whole first map page, so that some runs come to lie under the second.
-        map.reserve(u32::try_from(per_map - 1_000).unwrap()).unwrap();
-        is_busy[..per_map - 998].fill(true);
-        let (mut short_runs, mut last_end) = (0, per_map - 998);
-        for round in 0..600 {
-            let at_least = 1 + below(60);
-            let count = at_least + below(200);
-            let narrow = |count: usize| u32::try_from(count).unwrap();
-            let run = map.reserve_up_to(narrow(count), narrow(at_least)).unwrap();
-            let (first, taken) = (usize::try_from(run.first.get()).unwrap(), run.count as usize);
-            let end = first + taken;
-            assert!(at_least <= taken && taken <= count, "round {round}");
-            assert!(!is_busy[first..end].contains(&true), "{run:?} is taken, round {round}");
-            assert!(taken == count || is_busy[end], "more was free behind {run:?}, round {round}");
-            let longest = is_busy[..first].split(|busy| *busy).map(<[bool]>::len).max().unwrap();
-            assert!(longest < at_least, "{longest} pages are free before {run:?}, round {round}");
-            short_runs += u32::from(taken < count);
-            is_busy[first..end].fill(true);
-            last_end = last_end.max(end);
-            // A hole, of any length.
-            let from = 2 + below(last_end - 2);
-            for page in (from..from + below(120)).filter(|page| page % per_map > 0) {
-                if std::mem::take(&mut is_busy[page]) {
-                    map.release(PageRun { first: PageId::new(page as u64), count: 1 }).unwrap();
-                }
-            }
-        }
-        assert!(short_runs > 50, "{short_runs} runs were shorter than asked for");
-        assert!(last_end > per_map, "the test never needed a second map page");
-    }
-
-    #[test]
-    fn a_page_freed_twice_is_refused() {
-        let images: Images = Arc::default();
-        images.lock().unwrap().insert(0, SpaceMap::first_image(&format(), Lsn::ZERO));
-        let mut map = map_over(&images);
-        map.free(PageRun { first: PageId::new(9), count: 1 });
-        assert!(map.seal(Lsn::ZERO).is_err());
-    }
-
-    #[test]
-    fn what_a_bulk_load_took_is_not_written_as_allocated() {
-        let images: Images = Arc::default();
-        images.lock().unwrap().insert(0, SpaceMap::first_image(&format(), Lsn::ZERO));
-        let mut map = map_over(&images);
-        let first = map.reserve(10).unwrap();
-        let other = map.allocate(1).unwrap();
-        assert_eq!(other.get(), first.get() + 10);
-        store(&mut map, &images);
-        let page = images.lock().unwrap()[&0].clone();
-        assert_eq!(SpaceMapView::new(page.view()).unwrap().allocated_count(), 3);
-        map.adopt(PageRun { first, count: 10 });
-        assert!(map.unallocate(PageId::new(first.get() + 3)).unwrap());
-        assert!(!map.unallocate(PageId::new(first.get() + 3)).unwrap());
-        store(&mut map, &images);
-        let page = images.lock().unwrap()[&0].clone();
-        assert_eq!(SpaceMapView::new(page.view()).unwrap().allocated_count(), 12);
-    }
-
-    /// Beyond the first ten, a page of the map is referred to by one that another one refers to.
-    #[test]
-    fn pages_of_the_map_at_every_level_are_found_again_by_their_marks() {
-        const MAPS: u64 = 125;
-        let images: Images = Arc::default();
-        images.lock().unwrap().insert(0, SpaceMap::first_image(&format(), Lsn::ZERO));
-        let per_map = pages_per_map(&format());
-        let mut map = map_over(&images);
-        map.allocate(u32::try_from(per_map - 2).unwrap()).unwrap();
-        for _ in 1..MAPS {
-            map.allocate(u32::try_from(per_map - 1).unwrap()).unwrap();
-        }
-        store(&mut map, &images);
-        // Each opens the map anew, and changes one page of it only.
-        for index in [124, 111, 110, 101, 100, 12, 11, 10, 1] {
-            let mut map = map_over(&images);
-            let page = PageId::new(index * per_map + 9);
-            map.free(PageRun { first: page, count: 1 });
-            assert_eq!(store(&mut map, &images), [PageRun { first: page, count: 1 }]);
-            assert_eq!(map_over(&images).allocate(1).unwrap(), page, "page {index} of the map");
-        }
-        let images = images.lock().unwrap();
-        assert_eq!(images.len() as u64, MAPS);
-        let mut references = MapReferences::default();
-        for (id, page) in images.iter() {
-            let at = references.next(PageId::new(*id));
-            assert!(at == FIRST_MAP || at == page.reference(), "{at:?} is referred to, not {page:?}");
-            references.add(&SpaceMapView::new(page.view()).unwrap());
-        }
-    }
-
-    /// Whatever is taken and given back: the blocks that come back are those that became free as a whole, and nobody is handed a page of
-    /// them before they are released.
-    #[test]
-    fn blocks_that_are_free_as_a_whole_are_taken_once() {
-        const BLOCK: u64 = 16;
-        let images = Images::default();
-        let first = SpaceMap::first_image(&format(), Lsn::new(1));
-        images.lock().unwrap().insert(0, first);
-        let mut map = map_over(&images);
-        let mut random = SeededRandom::new(5);
-        let mut held: BTreeSet<u64> = BTreeSet::new();
-        let mut blocks_seen = 0;
-        for _ in 0..2_000 {
-            let taken = map.reserve_up_to(u32::try_from(random.range(1..40)).unwrap(), 1).unwrap();
-            held.extend((0..u64::from(taken.count)).map(|page| taken.first.get() + page));
-            let gone: Vec<u64> = held.iter().copied().filter(|_| random.chance(1, 6)).collect();
-            let mut runs: Vec<PageRun> = Vec::new();
-            gone.iter().for_each(|page| push_run(&mut runs, PageRun { first: PageId::new(*page), count: 1 }));
-            gone.iter().for_each(|page| assert!(held.remove(page)));
-            let blocks = map.release_but_blocks(&runs, 16).unwrap();
-            let of_blocks: BTreeSet<u64> = blocks
-                .iter()
-                .flat_map(|run| run.first.get()..run.first.get() + u64::from(run.count))
-                .collect();
-            let is_free = |block: u64| (block * BLOCK..(block + 1) * BLOCK).all(|page| !held.contains(&page));
-            // Page 0 is that of the map, page 1 the root.
-            let touched: BTreeSet<u64> = gone.iter().map(|page| page / BLOCK).collect();
-            let expected: BTreeSet<u64> = touched
-                .into_iter()
-                .filter(|block| *block > 0 && is_free(*block))
-                .flat_map(|block| block * BLOCK..(block + 1) * BLOCK)
-                .collect();
-            assert_eq!(of_blocks, expected);
-            let other = map.reserve(1).unwrap().get();
-            assert!(!of_blocks.contains(&other) && !held.contains(&other));
-            map.release(PageRun { first: PageId::new(other), count: 1 }).unwrap();
-            blocks_seen += blocks.len();
-            blocks.into_iter().try_for_each(|run| map.release(run)).unwrap();
-        }
-        assert!(blocks_seen > 20, "{blocks_seen}");
-    }
-}
+mod tests;
