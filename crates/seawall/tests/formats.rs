@@ -58,6 +58,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Interior page", "storage/tree/src/page/interior.rs"),
     ("Overflow extent", "storage/tree/src/page/overflow.rs"),
     ("Space map", "storage/tree/src/space_map.rs"),
+    ("Page of the space map", "storage/tree/src/space_map/map_page.rs"),
     ("Recovery file", "storage/tree/src/recovery_file.rs"),
     ("Recovery file: header", "storage/tree/src/recovery_file/header.rs"),
     ("Recovery file: region", "storage/tree/src/recovery_file/region.rs"),

@@ -11,11 +11,13 @@
 //! * No test skips silently: what it needs has a name, and a machine can be made to insist on it.
 //! * No wait of a test is without a limit.
 
+mod flag;
 mod install;
 mod port;
 mod skip;
 mod wait;
 
+pub use flag::SetWhenDropped;
 pub use install::install;
 pub use port::Port;
 pub use skip::Need;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use seawall_testing::wait_until;
+use seawall_testing::{SetWhenDropped, wait_until};
 
 use crate::client::{Client, VERSION, startup};
 use crate::process::{Failure, Place, Serving, answered, rows, value};
@@ -104,15 +104,6 @@ impl Load {
     }
 }
 
-/// A flag that is raised at the end of a scope, so that its threads end, and by a test that fails, too.
-struct Raised<'a>(&'a AtomicBool);
-
-impl Drop for Raised<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 fn fingerprint(serving: &Serving) -> String {
     ask(
         serving,
@@ -162,7 +153,7 @@ fn roles_are_exchanged_under_load_there_and_back() {
     let load = Load::new([first.port, second.port]);
     let servers = [("db", &first), ("second", &second)];
     std::thread::scope(|scope| {
-        let _is_over = Raised(&load.is_over);
+        let _is_over = SetWhenDropped(&load.is_over);
         for writer in 0..WRITERS {
             let load = &load;
             scope.spawn(move || load.write(writer));
@@ -267,7 +258,7 @@ fn a_standby_that_is_late_or_cannot_be_followed_leaves_the_primary() {
     // It receives, and does not apply: a write that is parked goes on.
     let (is_over, longest) = (AtomicBool::new(false), Mutex::new(0));
     std::thread::scope(|scope| {
-        let _is_over = Raised(&is_over);
+        let _is_over = SetWhenDropped(&is_over);
         scope.spawn(|| {
             let mut client = first.client();
             for number in 0.. {
@@ -465,7 +456,7 @@ fn a_kill_on_either_side_loses_nothing_and_leaves_one_primary() {
         matches!(asked, Some(Ok(rows)) if rows == [[Some("streaming".to_owned())]])
     };
     std::thread::scope(|scope| {
-        let _is_over = Raised(&load.is_over);
+        let _is_over = SetWhenDropped(&load.is_over);
         for writer in 0..WRITERS {
             let load = &load;
             scope.spawn(move || load.write(writer));

@@ -13,7 +13,7 @@ use seawall_engine::{
     TransactionOptions,
 };
 use seawall_simulation::SimulatedDisk;
-use seawall_testing::wait_until;
+use seawall_testing::{SetWhenDropped, wait_until};
 use seawall_types::Lsn;
 
 /// Enough to be put in ahead.
@@ -91,7 +91,7 @@ fn a_large_commit_is_seen_whole_or_not_at_all_beside_small_ones_and_checkpoints(
                     database.put(small, (turn % 7).to_be_bytes(), [0; 100]).unwrap();
                 }
             });
-            let _stop = Stop(done);
+            let _stop = SetWhenDropped(done);
             let mut commits = Vec::new();
             let has_met = |commits: &[Range<Lsn>]| {
                 let redo_point = database.statistics().checkpoints.redo_point;
@@ -190,7 +190,7 @@ fn a_large_serializable_commit_and_a_checkpoint_end_beside_many_other_commits() 
             let durability = Durability::Async;
             database.with(TransactionOptions { isolation, durability, ..options.transaction }).begin()
         };
-        let _stop = Stop(done);
+        let _stop = SetWhenDropped(done);
         for writer in 0..OTHERS {
             scope.spawn(move || {
                 for turn in 0_u32.. {
@@ -226,15 +226,6 @@ fn a_large_serializable_commit_and_a_checkpoint_end_beside_many_other_commits() 
     });
     assert_eq!(database.snapshot().rows(&large).count(), LARGE as usize);
     database.close().unwrap();
-}
-
-/// Tells the threads of a test to end, however it ends.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use seawall_engine::{Database, Error, Isolation, Options, Snapshot, Table, TransactionOptions};
 use seawall_simulation::SimulatedDisk;
+use seawall_testing::SetWhenDropped;
 
 const ROWS: u32 = 1000;
 
@@ -266,15 +267,6 @@ fn many_small_checkpoints_leave_few_memtables_and_old_snapshots_see_what_they_sa
     database.checkpoint().unwrap();
     assert_eq!(database.statistics().snapshots.memory_bytes, 0);
     database.check(&mut |damage| panic!("{damage}")).unwrap();
-}
-
-/// Sets the flag when dropped, also by a panic, so that the thread that looks at the flag ends.
-struct SetWhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for SetWhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }
 
 /// A load reads what it has loaded in order once a row comes out of order.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use common::runs::{LIST, STAMP, Stored, everything, settle, slice, stored_run};
 use common::{Changes, Model, Workload, apply_to, create, lose_power_everywhere, merge, open};
 use seawall_simulation::{SeededRandom, SimulatedDisk, seeds};
+use seawall_testing::SetWhenDropped;
 use seawall_tree::{Direction, RunRow, StoredRun, Tree, TreeError};
 use seawall_types::Lsn;
 
@@ -176,15 +177,6 @@ fn several_windows_go_into_one_chunk() {
     }
 }
 
-/// Says so when it is dropped, also by a panic.
-struct Ended<'a>(&'a AtomicBool);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 /// The value of a key as readers find it: in the newest run that says something about it, or in the tree, all in one version.
 fn read(tree: &Tree, runs: &[StoredRun], key: &[u8]) -> Option<Vec<u8>> {
     'version: loop {
@@ -234,7 +226,7 @@ fn readers_see_the_same_while_windows_are_merged() {
                 })
             };
             let readers = [0, 1].map(read_on);
-            let _ended = Ended(&is_done);
+            let _ended = SetWhenDropped(&is_done);
             let mut windows = 0;
             while !stored.runs.is_empty() {
                 let range = if windows < 60 { random_window(&mut work) } else { everything() };
