@@ -283,6 +283,9 @@ impl Shared {
                 attempt.until = Until::End;
             }
         }
+        if upstream.timeline == own {
+            standby.forget_record_across(upstream.end)?;
+        }
         // What came over the connection before may not be durable yet, and for long nothing may follow it.
         standby.sync()?;
         let from = standby.wanted()?;
@@ -471,6 +474,7 @@ impl Stream<'_> {
                 self.batch.add(bytes.len(), end, now);
                 self.position = Lsn::new(start.get() + bytes.len() as u64);
                 self.heard(end, sent_micros, now);
+                self.refuse_record_across(standby, end)?;
                 if self.batch.is_full(now) {
                     self.sync()?;
                     self.tell(false)?;
@@ -478,11 +482,22 @@ impl Stream<'_> {
             }
             FromSender::KeepAlive { end, sent_micros, wants_answer } => {
                 self.heard(end, sent_micros, now);
+                self.refuse_record_across(standby, end)?;
                 if wants_answer {
                     self.sync()?;
                     self.tell(true)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A record ends where the upstream's log does. One that is to go on there was changed on the way, and what it waits for may never come:
+    /// the upstream waits for this standby, perhaps.
+    fn refuse_record_across(&self, standby: Standby<'_>, end: Lsn) -> Result<(), FollowError> {
+        let has_all = end.get() <= self.position.get().saturating_add(HEADER_PAGE_BYTES);
+        if has_all && standby.forget_record_across(end)? {
+            return Err(FollowError::RecordAcrossEnd { end });
         }
         Ok(())
     }

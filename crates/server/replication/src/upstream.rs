@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seawall_engine::{Error, TimelineHistory};
-use seawall_types::TimelineId;
+use seawall_types::{Lsn, TimelineId};
 
 use crate::client::{Client, ClientError};
 use crate::message::MessageError;
@@ -59,6 +59,14 @@ pub enum FollowError {
         /// The answer.
         answer: String,
     },
+    /// A byte of the log was changed on the way.
+    #[error(
+        "the record at the end of the upstream's log, {end}, is to go on there: it was changed on the way, and is asked for again"
+    )]
+    RecordAcrossEnd {
+        /// Where that log ends.
+        end: Lsn,
+    },
     /// It ends a stream that has brought nothing, and again.
     #[error("the upstream ends its streams, and gives neither log nor another timeline")]
     EndsStreams,
@@ -86,6 +94,8 @@ impl FollowError {
 pub(crate) struct Upstream {
     pub(crate) system: String,
     pub(crate) timeline: TimelineId,
+    /// Where its durable log ends.
+    pub(crate) end: Lsn,
 }
 
 /// The history of a timeline of the upstream.
@@ -110,9 +120,13 @@ pub(crate) fn identify(client: &mut Client) -> Result<Upstream, FollowError> {
     const COMMAND: &str = "IDENTIFY_SYSTEM";
     let rows = client.command(COMMAND)?;
     let found = match rows.first().map(Vec::as_slice) {
-        Some([Some(system), Some(timeline), ..]) => {
+        Some([Some(system), Some(timeline), Some(end), ..]) => {
             let timeline = timeline.parse().ok().and_then(TimelineId::new);
-            timeline.map(|timeline| Upstream { system: system.clone(), timeline })
+            timeline.zip(end.parse().ok()).map(|(timeline, end)| Upstream {
+                system: system.clone(),
+                timeline,
+                end,
+            })
         }
         _ => None,
     };

@@ -17,6 +17,8 @@ use seawall_simulation::{PowerLoss, SimulatedDisk};
 use seawall_types::Lsn;
 
 const SOON: Duration = Duration::from_secs(60);
+/// Kind and length.
+const FRAME_HEAD_BYTES: usize = 5;
 
 /// What an upstream says on one connection, whatever it is asked, and whether the connection ends then or is silent.
 struct Script {
@@ -95,8 +97,13 @@ fn welcome() -> Vec<u8> {
 
 /// Who it is, on which timeline, and that it has the slot.
 fn identity(system: &str, timeline: u32) -> Vec<u8> {
+    identity_at(system, timeline, "0/1000000")
+}
+
+/// As `identity`, where the log ends at `end`.
+fn identity_at(system: &str, timeline: u32, end: &str) -> Vec<u8> {
     let slot = row(&["physical", "0/1000000", "1"]);
-    [row(&[system, &timeline.to_string(), "0/1000000"]), slot].concat()
+    [row(&[system, &timeline.to_string(), end]), slot].concat()
 }
 
 /// All that a sender has now, as messages of a stream; whether its timeline ends there.
@@ -170,7 +177,38 @@ fn the_next_timeline_comes_over_the_connection_of_the_one_before() {
     follower.end();
 }
 
-/// A changed length makes a record of all that follows: nothing is refused, and no end comes.
+/// All that a sender has now, a message each; and the same with one byte of the length of the first record changed, and with the end of the
+/// log that each message tells as `told` makes it. A changed length makes a record of all that follows: nothing is refused, and no end comes.
+fn data_and_changed(sender: &mut Sender, told: impl Fn(Lsn) -> Lsn) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let (mut old, mut changed, mut message) = (Vec::new(), Vec::new(), Vec::new());
+    while sender.next(&mut message, 0).unwrap() != Step::Idle {
+        let FromSender::Data { start, end, bytes, .. } = FromSender::parse(&message).unwrap() else {
+            panic!("no data")
+        };
+        let mut other = Vec::new();
+        put_data_head(&mut other, start, told(end), 0);
+        let head = other.len();
+        other.extend_from_slice(bytes);
+        if old.is_empty() {
+            // The third byte of the length that the first record's header begins with.
+            other[head + 2] ^= 1;
+        }
+        changed.push(frame(b'd', &other));
+        old.push(frame(b'd', &message));
+        message.clear();
+    }
+    (old, changed)
+}
+
+/// What messages of `data_and_changed` bring, and where it belongs.
+fn data_of(messages: &[Vec<u8>]) -> Vec<(Lsn, Vec<u8>)> {
+    let data = |message: &Vec<u8>| match FromSender::parse(&message[FRAME_HEAD_BYTES..]).unwrap() {
+        FromSender::Data { start, bytes, .. } => (start, bytes.to_vec()),
+        FromSender::KeepAlive { .. } => panic!("no data"),
+    };
+    messages.iter().map(data).collect()
+}
+
 #[test]
 fn a_record_that_was_changed_on_the_way_is_asked_for_again_where_the_timeline_ends() {
     let disk = template(&small_options());
@@ -185,21 +223,9 @@ fn a_record_that_was_changed_on_the_way_is_asked_for_again_where_the_timeline_en
     let mut sender = Sender::begin(&primary, from, None).unwrap();
     let table = primary.create_table("t").unwrap();
     primary.put(&table, "key", "value").unwrap();
-    let (mut old, mut changed, mut message) = (Vec::new(), Vec::new(), Vec::new());
-    while sender.next(&mut message, 0).unwrap() != Step::Idle {
-        let FromSender::Data { start, bytes, .. } = FromSender::parse(&message).unwrap() else {
-            panic!("no data")
-        };
-        upstream.standby().unwrap().receive(start, bytes).unwrap();
-        old.extend_from_slice(&frame(b'd', &message));
-        let mut other = message.clone();
-        if start == from {
-            let head = message.len() - bytes.len();
-            // The third byte of the length that the first record's header begins with.
-            other[head + 2] ^= 1;
-        }
-        changed.extend_from_slice(&frame(b'd', &other));
-        message.clear();
+    let (old, changed) = data_and_changed(&mut sender, |end| Lsn::new(end.get() + (1 << 20)));
+    for (start, bytes) in data_of(&old) {
+        upstream.standby().unwrap().receive(start, &bytes).unwrap();
     }
     let promoted = upstream.standby().unwrap().promote("a test").unwrap();
     upstream.put(&upstream.table("t").unwrap(), "key", "newer").unwrap();
@@ -209,8 +235,8 @@ fn a_record_that_was_changed_on_the_way_is_asked_for_again_where_the_timeline_en
     let second = [identity(&system, 2), row(&["00000002.history", &history])].concat();
     let begins = frame(b'W', &[0, 0, 0]);
     let says = [
-        [until_stream(&system), changed, next.clone()].concat(),
-        [second.clone(), begins.clone(), old, next].concat(),
+        [until_stream(&system), changed.concat(), next.clone()].concat(),
+        [second.clone(), begins.clone(), old.concat(), next].concat(),
         [second.clone(), second, begins, new].concat(),
     ];
     let follower = follow(&standby, [Script::new(says.concat(), false)]);
@@ -218,6 +244,38 @@ fn a_record_that_was_changed_on_the_way_is_asked_for_again_where_the_timeline_en
     assert_eq!(standby.log().timeline(), promoted.timeline);
     assert_eq!(standby.get(&standby.table("t").unwrap(), "key").unwrap().as_deref(), Some(&b"newer"[..]));
     follower.end();
+}
+
+/// The primary may wait for this very standby, and write nothing more.
+#[test]
+fn a_record_that_was_changed_on_the_way_is_asked_for_again_where_the_log_ends() {
+    for end_is_changed in [false, true] {
+        let disk = template(&small_options());
+        let primary = open(&disk, &small_options());
+        let system = system_identifier(&primary).unwrap();
+        let options = HoldOptions {
+            kind: HoldKind::Standby,
+            lifetime: HoldLifetime::Permanent,
+            ..HoldOptions::default()
+        };
+        let _hold = primary.log().hold("standby", options, None).unwrap();
+        let standby = standby_of(&disk);
+        let from = standby.standby().unwrap().wanted().unwrap();
+        let mut sender = Sender::begin(&primary, from, None).unwrap();
+        let table = primary.create_table("t").unwrap();
+        primary.put(&table, "key", "value").unwrap();
+        let end = primary.log().flushed();
+        let told = |end: Lsn| if end_is_changed { Lsn::new(end.get() + (1 << 20)) } else { end };
+        let (old, changed) = data_and_changed(&mut sender, told);
+        // Where the end was changed as well, the next connection says where the log ends.
+        let first = Script::new([until_stream(&system), changed.concat()].concat(), end_is_changed);
+        let second =
+            [welcome(), identity_at(&system, 1, &end.to_string()), frame(b'W', &[0, 0, 0]), old.concat()];
+        let follower = follow(&standby, [first, Script::new(second.concat(), false)]);
+        standby.standby().unwrap().wait_applied(end, SOON).unwrap();
+        assert_eq!(standby.get(&standby.table("t").unwrap(), "key").unwrap().as_deref(), Some(&b"value"[..]));
+        follower.end();
+    }
 }
 
 #[test]

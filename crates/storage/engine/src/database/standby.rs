@@ -48,8 +48,8 @@ impl<'a> Standby<'a> {
         })
     }
 
-    /// Forgets the beginning of a record that is to go on behind `end`, where the timeline that is received was left: a byte of it was changed
-    /// on the way, and no end comes. It is wanted again then. Whether there was such a record.
+    /// Forgets the beginning of a record that is to go on behind `end`, where the log that is received ends, or the timeline was left: a byte
+    /// of it was changed on the way, and no end comes. It is wanted again then. Whether there was such a record.
     ///
     /// # Errors
     /// `Log` if the database was promoted.
@@ -57,7 +57,7 @@ impl<'a> Standby<'a> {
         let received = self.database.engine().log.received().ok_or_else(not_a_standby)?;
         let has_forgotten = received.forget_record_across(end);
         if has_forgotten {
-            tracing::warn!(%end, "a record of the timeline that was left is damaged here: it is asked for again");
+            tracing::warn!(%end, "a record that ends here is to go on: it is damaged, and asked for again");
         }
         Ok(has_forgotten)
     }
