@@ -6,6 +6,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use seawall::Error;
+use seawall_io::{Clock, SystemClock};
 use seawall_simulation::SeededRandom;
 
 use super::super::clients::{Client, Recorder, decide_what_is_in_doubt, look_at_everything};
@@ -27,6 +28,8 @@ const TICK: Duration = Duration::from_millis(1);
 const HAPPENS_ONE_IN: u64 = 12;
 /// What happens lasts so many looks.
 const LASTS: std::ops::Range<u64> = 3..60;
+/// Clients of the primary that work for longer wait for what does not come. Far more than they need on a machine that is busy.
+const LIFE_MAX: Duration = Duration::from_secs(180);
 /// Standbys that are restarted in a life.
 const RESTARTS_MAX: u32 = 2;
 
@@ -264,8 +267,12 @@ impl Happenings {
         report: &mut Report,
         mut is_over: impl FnMut() -> bool,
     ) -> Result<(), String> {
+        let begun = SystemClock.monotonic();
         while !is_over() {
             thread::park_timeout(TICK);
+            if SystemClock.monotonic() > begun + LIFE_MAX {
+                return Err(format!("the clients of the primary have not ended within {LIFE_MAX:?}"));
+            }
             match &mut self.now {
                 Some((_, left @ 1..)) => *left -= 1,
                 Some((happening, 0)) => {
