@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use seawall_io::{Disk, OpenMode, OsDisk};
 use seawall_simulation::{SeededRandom, SimulatedDisk};
+use seawall_testing::SetWhenDropped;
 use seawall_types::{Lsn, PageId};
 
 use super::*;
@@ -343,6 +344,7 @@ fn readers_see_old_or_new_and_never_torn() {
         for seed in 0..2 {
             let (pages, keys, stop, reads) = (&pages, &keys, &stop, &reads);
             scope.spawn(move || {
+                let _stop = SetWhenDropped(stop);
                 let mut random = SeededRandom::new(seed);
                 let mut newest = 0;
                 while !stop.load(Relaxed) {
@@ -360,7 +362,8 @@ fn readers_see_old_or_new_and_never_torn() {
             });
         }
         let mut round = 1;
-        while round < 300 || reads.load(Relaxed) < 2000 {
+        // Readers stop when one of them fails.
+        while !stop.load(Relaxed) && (round < 300 || reads.load(Relaxed) < 2000) {
             let built = tree_of(round);
             // As a chunk does: fresh pages first, publish the ones that overwrite, then write those in place.
             let (root, fresh): (Vec<Page>, Vec<Page>) =
