@@ -61,6 +61,7 @@ pub use seawall_engine::{
     TimelineHistory, Transaction, TransactionOptions, TransactionStatistics, Trigger, TwoPhase,
     TwoPhaseStatistics, VALUE_BYTES_MAX, Verdict, WaitingRequest,
 };
+pub use seawall_io::give_back_freed_memory;
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};
 pub use typed::*;

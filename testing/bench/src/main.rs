@@ -50,6 +50,8 @@ use command_line::{Command, CommandLine, Common};
 use error::BenchError;
 
 fn main() -> ExitCode {
+    // As the program `seawall` does, for all engines.
+    seawall::give_back_freed_memory();
     match run(&CommandLine::parse().command) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(failures) => {

@@ -29,6 +29,8 @@ pub fn ignore_file_size_signal() {}
 
 /// Lets the C library give memory that is freed back to the system. By itself it keeps, for each of up to eight heaps a processor, as much as was
 /// ever in use there at a time, and up to 64 MiB of that at the end of each: a server whose threads come and go grew for hours.
+///
+/// For the whole process, so for `main` to call, before other threads.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "a call of the C library that no safe crate wraps")]
 pub fn give_back_freed_memory() {
