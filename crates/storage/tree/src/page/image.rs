@@ -9,6 +9,7 @@
     reason = "counted references to memory of a pool; `Arc` cannot be told where to allocate"
 )]
 
+mod magazine;
 mod slab;
 
 use std::ops::Deref;
@@ -51,7 +52,7 @@ impl SharedImage {
     }
 
     fn taken(bytes: usize) -> SharedImage {
-        let start = slab::take(bytes);
+        let start = magazine::take(bytes);
         // SAFETY: a slot of the pool, which nobody else knows.
         let count = unsafe { slab::count_of(start, bytes).as_ref() };
         // Relaxed: whoever gets a reference gets it through something that orders this before.
@@ -125,7 +126,7 @@ impl Drop for SharedImage {
         if self.count().fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
             // SAFETY: `take` gave it out, and this was the last reference.
-            unsafe { slab::give_back(self.start, self.bytes) };
+            unsafe { magazine::give_back(self.start, self.bytes) };
         }
     }
 }

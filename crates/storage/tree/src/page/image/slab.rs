@@ -20,7 +20,7 @@ use seawall_io::ZeroedMemory;
 
 const SLAB_BYTES: usize = 2 << 20;
 const SMALLEST: usize = 4096;
-const SIZES: usize = 5;
+pub(super) const SIZES: usize = 5;
 const SLOTS_MAX: usize = SLAB_BYTES / SMALLEST;
 
 /// What stands at the start of a slab. Zeros are valid.
@@ -52,22 +52,32 @@ const fn is_image_size(bytes: usize) -> bool {
     bytes.is_power_of_two() && bytes >= SMALLEST && bytes <= SMALLEST << (SIZES - 1)
 }
 
-fn pool_of(bytes: usize) -> &'static Mutex<Pool> {
+/// The place of an image size among all.
+pub(super) fn size_index(bytes: usize) -> usize {
     assert!(is_image_size(bytes), "{bytes} bytes are no page");
-    &POOLS[(bytes / SMALLEST).trailing_zeros() as usize]
+    (bytes / SMALLEST).trailing_zeros() as usize
 }
 
-/// A slot of `bytes` bytes that nobody else has; what is in it does not matter, but all of it was written.
-pub(super) fn take(bytes: usize) -> NonNull<u8> {
-    pool_of(bytes).lock().take(bytes)
+fn pool_of(bytes: usize) -> &'static Mutex<Pool> {
+    &POOLS[size_index(bytes)]
 }
 
-/// Makes a slot free.
+/// A slot of `bytes` bytes that nobody else has; what is in it does not matter, but all of it was written. `use_more` gets `more` others.
+pub(super) fn take(bytes: usize, more: usize, use_more: impl FnMut(NonNull<u8>)) -> NonNull<u8> {
+    let mut pool = pool_of(bytes).lock();
+    let slot = pool.take(bytes);
+    (0..more).map(|_| pool.take(bytes)).for_each(use_more);
+    slot
+}
+
+/// Makes slots free.
 ///
 /// # Safety
-/// `start` comes from `take(bytes)`, and nobody uses the slot any more.
-pub(super) unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
-    let unused = pool_of(bytes).lock().give_back(start, bytes);
+/// They come from `take(bytes)`, and nobody uses them any more.
+pub(super) unsafe fn give_back(slots: impl Iterator<Item = NonNull<u8>>, bytes: usize) {
+    let mut pool = pool_of(bytes).lock();
+    let unused: Vec<Slab> = slots.filter_map(|slot| pool.give_back(slot, bytes)).collect();
+    drop(pool);
     // Back to the kernel outside of the latch.
     drop(unused);
 }
