@@ -218,6 +218,51 @@ fn bytes_that_are_not_this_log_are_refused_and_come_again() {
     }
 }
 
+/// Its length was changed on the way, so that it is to go on behind the end of the log, and all that came was taken.
+#[test]
+fn a_record_across_the_end_of_the_log_is_forgotten_and_comes_again() {
+    for fills_segment in [false, true] {
+        let disk = SimulatedDisk::new(1);
+        let log = create(&disk);
+        // So long that the number of its bytes takes as many bytes as that of the next one.
+        let before = commit(&log, &[7; 20_000]).unwrap();
+        let overhead = before.end.bytes_since(before.start) - 20_000;
+        let left = SEGMENT_BYTES - geometry().offset_of(before.end) - overhead;
+        let length = if fills_segment { left } else { left - 1 };
+        let last = commit(&log, &vec![8; usize::try_from(length).unwrap()]).unwrap();
+        // The header page of the next segment comes with the record after it.
+        let has_filled = geometry().segment_of(last.end) > geometry().segment_of(last.start);
+        assert_eq!(has_filled, fills_segment);
+        let standby = SimulatedDisk::new(2);
+        let received = ReceivedLog::begin(arc(&standby), &options()).unwrap();
+        let mut stream = log.stream(received.wanted()).unwrap();
+        let mut buffer = vec![0; 2 << 20];
+        loop {
+            let piece = stream.read(&mut buffer).unwrap();
+            if piece.bytes == 0 {
+                break;
+            }
+            if piece.start <= last.start {
+                // The third byte of the length that the record begins with.
+                buffer[usize::try_from(last.start.bytes_since(piece.start)).unwrap() + 2] ^= 1 << 4;
+            }
+            received.receive(piece.start, &buffer[..piece.bytes]).unwrap();
+        }
+        assert_eq!(received.sync().unwrap(), before.end);
+        assert!(received.wanted() > before.end);
+        assert!(!received.forget_record_across(before.end), "no record goes on there");
+        let behind = Lsn::new(last.end.get() + 1);
+        assert!(!received.forget_record_across(behind), "more may come");
+        assert!(received.forget_record_across(last.end));
+        assert_eq!(received.wanted(), before.end);
+        assert!(!received.forget_record_across(last.end));
+        let mut stream = log.stream(received.wanted()).unwrap();
+        receive(&received, &mut stream, &mut SeededRandom::new(1)).unwrap();
+        assert_eq!(received.flushed(), last.end);
+        assert_equal_files(&disk, &standby, last.end, "all came again");
+    }
+}
+
 #[test]
 fn a_promoted_standby_writes_its_own_timeline_where_the_last_whole_record_ends() {
     for seed in seeds(30) {
