@@ -68,6 +68,9 @@ pub(crate) enum Command {
         /// Of rows that are not there
         #[arg(long)]
         absent: bool,
+        /// Rows that one call reads
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+        together: u16,
     },
     /// Full scans and scans of 100 rows, everything cached
     Scan {

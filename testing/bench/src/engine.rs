@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
-use crate::rows::{Row, RowSource};
+use crate::rows::{Key, Row, RowSource};
 
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -196,6 +196,11 @@ pub(crate) trait Session {
 
     /// The digest of the row's value.
     fn get(&mut self, key: &[u8]) -> Result<Option<u64>, BenchError>;
+
+    /// As `get`, of several keys by one call, if the engine has one.
+    fn get_many(&mut self, keys: &[Key]) -> Result<Vec<Option<u64>>, BenchError> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
 
     /// Up to `limit` rows from key `from` on, in key order.
     fn scan(&mut self, from: &[u8], limit: u64) -> Result<Scanned, BenchError>;

@@ -77,7 +77,7 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
             (common, orders.into_iter().map(load).collect())
         }
         Command::Read(common) => (common, vec![read()]),
-        Command::ReadCold { common, absent } => (common, vec![read_cold(*absent)]),
+        Command::ReadCold { common, absent, together } => (common, vec![read_cold(*absent, *together)]),
         Command::Scan { common, scan_rows } => (common, vec![scan_full(), scan_short(*scan_rows)]),
         Command::Mix { common, read_percent } => {
             let shares = read_percent.map_or(vec![50, 95], |percent| vec![percent]);
@@ -126,7 +126,7 @@ fn all(written: &Written) -> Vec<Draft> {
         load(Order::Sorted),
         load(Order::Random),
         read(),
-        read_cold(false),
+        read_cold(false, 1),
         scan_full(),
         scan_short(100),
         mix(50),
@@ -182,9 +182,12 @@ fn read() -> Draft {
     draft(Workload::Read, &[(1, ratio(1.0)), (2, ratio(1.0))])
 }
 
-fn read_cold(absent: bool) -> Draft {
-    draft(Workload::ReadCold { absent }, &[(1, Some(Reach::ExtraAtMost("page_reads_per_get", 1.0)))])
-        .of_rows(ROWS_LARGER_THAN_CACHE)
+fn read_cold(absent: bool, together: u16) -> Draft {
+    draft(
+        Workload::ReadCold { absent, together },
+        &[(1, Some(Reach::ExtraAtMost("page_reads_per_get", 1.0)))],
+    )
+    .of_rows(ROWS_LARGER_THAN_CACHE)
 }
 
 fn scan_full() -> Draft {

@@ -45,8 +45,8 @@ pub(crate) enum Workload {
     Transactions { order: Order, transaction_rows: usize },
     /// Random reads of a database that fits the cache.
     Read,
-    /// Random reads after every file was dropped from the page cache, of rows that are there or of others.
-    ReadCold { absent: bool },
+    /// Random reads after every file was dropped from the page cache, of rows that are there or of others; a call reads `together`.
+    ReadCold { absent: bool, together: u16 },
     /// Every row in key order.
     ScanFull,
     /// `scan_rows` rows from a random key on.
@@ -99,8 +99,11 @@ impl Workload {
                 format!("random transactions of {transaction_rows}")
             }
             Workload::Read => "read".into(),
-            Workload::ReadCold { absent: false } => "read-cold".into(),
-            Workload::ReadCold { absent: true } => "read-cold, absent rows".into(),
+            Workload::ReadCold { absent, together } => {
+                let rows = if absent { ", absent rows" } else { "" };
+                let together = if together > 1 { format!(", {together} together") } else { String::new() };
+                format!("read-cold{rows}{together}")
+            }
             Workload::ScanFull => "scan full".into(),
             Workload::ScanShort { scan_rows } => format!("scan {scan_rows} rows"),
             Workload::Mix { read_percent } => format!("mix {read_percent}/{}", 100 - read_percent),
@@ -287,7 +290,7 @@ pub(crate) fn measure(cell: &Cell) -> Result<Measurement, BenchError> {
             load::in_transactions(cell, order, transaction_rows)
         }
         Workload::Read => read::cached(cell),
-        Workload::ReadCold { absent } => read::cold(cell, absent),
+        Workload::ReadCold { absent, together } => read::cold(cell, absent, together),
         Workload::ScanFull => scan::full(cell),
         Workload::ScanShort { scan_rows } => scan::short(cell, scan_rows),
         Workload::Mix { read_percent } => mix::mix(cell, read_percent),

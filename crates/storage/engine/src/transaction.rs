@@ -151,6 +151,25 @@ impl Transaction {
         self.options.durability = durability;
     }
 
+    /// The rows with these keys are soon read by `get`: what has to be read from disk for them is read together. A hint; of more than 64 keys
+    /// the first are meant.
+    ///
+    /// # Errors
+    /// `NoSuchTable`; `SnapshotCancelled`.
+    pub fn will_read<'k>(
+        &mut self,
+        table: &Table,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+    ) -> Result<(), Error> {
+        self.check_usable()?;
+        if self.own_storage(table).transpose()?.is_none() {
+            let lsn = self.read_snapshot()?.lsn();
+            let storage = self.storage_for_read(table, lsn)?;
+            self.engine.will_read(storage, keys, lsn);
+        }
+        Ok(())
+    }
+
     /// The value of the row `key`, as this transaction sees it.
     ///
     /// # Errors

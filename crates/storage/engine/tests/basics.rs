@@ -4,11 +4,14 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_engine::{
     Database, Durability, Environment, Error, Isolation, OpenMode, Options, TransactionOptions,
 };
-use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_simulation::{
+    CallKind, ObservedDisk, PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom, Verdict,
+};
 
 fn options() -> Options {
     let lock_wait = Options::default().transaction.lock_wait;
@@ -284,4 +287,77 @@ fn rows_written_to_a_table_that_another_truncates_are_reclaimed() {
     database.checkpoint().unwrap();
     let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
     assert_eq!(summary.rows, 2, "the catalog's two rows of the table are all that is left");
+}
+
+/// Rows of a batch that have to be read from disk are asked for before the first one is read, by snapshots, transactions and readers.
+#[test]
+fn rows_that_are_read_together_are_asked_for_together() {
+    let disk = SimulatedDisk::new(1);
+    let rows = 5_000_u32;
+    let keys: Vec<[u8; 4]> = (0..rows + 100).step_by(37).map(u32::to_be_bytes).collect();
+    {
+        let database = open(&disk);
+        let table = database.create_table("t").unwrap();
+        for row in 0..rows {
+            database.put(&table, row.to_be_bytes(), [7; 200]).unwrap();
+        }
+        database.checkpoint().unwrap();
+        database.close().unwrap();
+    }
+    let asked = Arc::new(AtomicU64::new(0));
+    let reopened = || {
+        let counter = Arc::clone(&asked);
+        let disk = ObservedDisk::new(disk.clone(), move |call| {
+            if let CallKind::WillNeed { bytes, .. } = call.kind {
+                counter.fetch_add(bytes >> 10, Ordering::Relaxed);
+            }
+            Verdict::Make
+        });
+        let environment = Environment {
+            disk: Arc::new(disk),
+            clock: Arc::new(SimulatedClock::default()),
+            random: Arc::new(SimulatedRandom::new(1)),
+        };
+        asked.store(0, Ordering::Relaxed);
+        let mut options = options();
+        options.memory.cache_bytes = 16 << 20;
+        Database::open(environment, options).unwrap()
+    };
+    // In KiB.
+    let asked_for = || asked.swap(0, Ordering::Relaxed);
+    let slices = || keys.iter().map(|key| &key[..]);
+    let expected = |key: &[u8; 4]| (u32::from_be_bytes(*key) < rows).then(|| vec![7; 200]);
+
+    let database = reopened();
+    let (table, snapshot) = (database.table("t").unwrap(), database.snapshot());
+    let many = snapshot.get_many(&table, &keys).unwrap();
+    assert!(many.into_iter().eq(keys.iter().map(expected)));
+    // About one leaf of each.
+    assert!((700..2_000).contains(&asked_for()));
+    snapshot.get_many(&table, &keys).unwrap();
+    assert_eq!(asked_for(), 0, "they are cached");
+    assert!(snapshot.get_many(&table, &[[0_u8; 4]; 0]).unwrap().is_empty());
+    drop(snapshot);
+    database.close().unwrap();
+
+    let database = reopened();
+    let table = database.table("t").unwrap();
+    let mut transaction = database.begin();
+    transaction.will_read(&table, slices()).unwrap();
+    assert!((300..1_000).contains(&asked_for()));
+    assert_eq!(transaction.get(&table, keys[3]).unwrap(), expected(&keys[3]));
+    drop(transaction);
+    database.close().unwrap();
+
+    let database = reopened();
+    let table = database.table("t").unwrap();
+    let mut reader = database.begin().open_reader(&table).unwrap();
+    reader.will_read(slices());
+    assert!((300..1_000).contains(&asked_for()));
+    let row = reader.get_with(keys[5], |row| row.map(<[u8]>::to_vec)).unwrap();
+    assert_eq!(row, expected(&keys[5]));
+    database.close().unwrap();
+    // Nothing is there to be read any more.
+    reader.will_read(slices());
+    assert_eq!(asked_for(), 0);
 }

@@ -123,7 +123,7 @@ impl Model {
     }
 }
 
-/// The snapshot shows these rows: by scans both ways, and one by one.
+/// The snapshot shows these rows: by scans both ways, one by one, and many at a time.
 fn expect_rows(snapshot: &Snapshot, table: &Table, rows: &Rows, what: &str) {
     let owned = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
     let forward = snapshot.rows(table).map(Result::unwrap);
@@ -137,6 +137,9 @@ fn expect_rows(snapshot: &Snapshot, table: &Table, rows: &Rows, what: &str) {
             "{what}: {number}"
         );
     }
+    let keys: Vec<Vec<u8>> = (0..LOADED + 10).step_by(11).map(key).collect();
+    let many = snapshot.get_many(table, &keys).unwrap();
+    assert!(many.iter().map(Option::as_ref).eq(keys.iter().map(|key| rows.get(key))), "{what}: many");
 }
 
 fn check_clean(database: &Database, what: &str) {

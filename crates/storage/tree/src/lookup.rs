@@ -274,7 +274,7 @@ impl PublishedPages {
 
     /// As `descend`; `None` where the leaf would have to be read from the file, and `is_useless` says that this is for nothing.
     #[inline]
-    fn descend_unless<'g>(
+    pub(crate) fn descend_unless<'g>(
         &'g self,
         version: u64,
         guard: &'g Guard,

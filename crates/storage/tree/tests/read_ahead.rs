@@ -65,6 +65,32 @@ fn leaves_of(disk: &SimulatedDisk, changes: &Changes) -> BTreeSet<u64> {
     changes.keys().map(leaf).collect()
 }
 
+#[test]
+fn a_batch_of_lookups_asks_for_its_leaves_and_where_they_are_cached_for_none() {
+    let (disk, model) = sample();
+    let sparse: Changes = sparse_changes(&model, 5);
+    let keys: Vec<&[u8]> = sparse.keys().map(Vec::as_slice).collect();
+    let (tree, asked) = open(&disk, 64 << 20, 1);
+    tree.pages().will_look_up(keys.iter().copied());
+    assert_eq!(
+        asked.lock().unwrap().iter().flatten().copied().collect::<BTreeSet<_>>(),
+        leaves_of(&disk, &sparse)
+    );
+    let pages = take(&asked);
+    assert_eq!(pages.iter().collect::<BTreeSet<_>>().len(), pages.len(), "each is asked for once");
+    for (key, value) in model.iter().filter(|(key, _)| sparse.contains_key(*key)) {
+        assert_eq!(tree.get(key).unwrap().as_ref(), Some(value));
+    }
+    tree.pages().will_look_up(keys.iter().copied());
+    assert_eq!(take(&asked), [], "all are cached");
+    // Of a tree whose pages are damaged nothing is said.
+    disk.flip_bit(PAGE_FILE_PATH, PAGE_BYTES as u64 + 100, 3);
+    let (tree, asked) = open(&disk, 64 << 20, 1);
+    tree.pages().will_look_up(keys.iter().copied());
+    assert_eq!(take(&asked), [], "the root leads nowhere");
+    assert!(tree.get(keys[0]).is_err());
+}
+
 fn sparse_changes(model: &Model, seed: u64) -> Changes {
     let mut random = SeededRandom::new(seed);
     let chosen = model.keys().filter(|_| random.chance(1, 120));

@@ -12,7 +12,7 @@ use rocksdb::{
 
 use super::{Durability, Engine, Scanned, Session, Settings, digest};
 use crate::error::{BenchError, engine_error};
-use crate::rows::{Order, Row, RowSource};
+use crate::rows::{Key, Order, Row, RowSource};
 
 const NAME: &str = "rocksdb";
 const LOAD_BATCH_ROWS: usize = 10_000;
@@ -137,6 +137,12 @@ impl Session for RocksdbSession<'_> {
     fn get(&mut self, key: &[u8]) -> Result<Option<u64>, BenchError> {
         let value = self.database.get_pinned(key).map_err(engine_error(NAME, "get"))?;
         Ok(value.map(|value| digest(&value)))
+    }
+
+    fn get_many(&mut self, keys: &[Key]) -> Result<Vec<Option<u64>>, BenchError> {
+        let values = self.database.multi_get(keys).into_iter();
+        let digests = values.map(|value| value.map(|value| value.as_deref().map(digest)));
+        digests.collect::<Result<_, _>>().map_err(engine_error(NAME, "get"))
     }
 
     fn scan(&mut self, from: &[u8], limit: u64) -> Result<Scanned, BenchError> {

@@ -9,7 +9,7 @@ use seawall::{CommitHandle, Database, Options, Table, Transaction};
 
 use super::{Durability, Engine, Scanned, Session, Settings, digest};
 use crate::error::{BenchError, engine_error};
-use crate::rows::{Row, RowSource};
+use crate::rows::{Key, Row, RowSource};
 
 const NAME: &str = "seawall";
 const TABLE: &str = "rows";
@@ -121,6 +121,12 @@ impl Session for SeawallSession<'_> {
 
     fn get(&mut self, key: &[u8]) -> Result<Option<u64>, BenchError> {
         self.database.get_with(self.table, key, |value| value.map(digest)).map_err(engine_error(NAME, "get"))
+    }
+
+    fn get_many(&mut self, keys: &[Key]) -> Result<Vec<Option<u64>>, BenchError> {
+        let values = self.database.snapshot().get_many(self.table, keys);
+        let values = values.map_err(engine_error(NAME, "get"))?;
+        Ok(values.iter().map(|value| value.as_deref().map(digest)).collect())
     }
 
     fn scan(&mut self, from: &[u8], limit: u64) -> Result<Scanned, BenchError> {

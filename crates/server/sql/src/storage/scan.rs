@@ -6,8 +6,10 @@
 //!   index:          scan of entries --> the first few: rows, read at once --> columns
 //!                                  +--> more: rows, by a reader ------------> columns
 //! ```
-//! Most scans of an index end after a few rows; only a longer one needs a reader with a copy of what the transaction has written.
+//! Most scans of an index end after a few rows; only a longer one needs a reader with a copy of what the transaction has written. Rows of
+//! some entries are asked for together, of more the longer the scan: a disk answers many reads at a time as fast as one.
 
+use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -26,6 +28,8 @@ use crate::storage::value::damaged;
 
 /// Rows that a scan of an index reads before it opens a reader for more.
 const ROWS_AT_ONCE: usize = 16;
+/// Rows that a reader asks for together, at most.
+const ROWS_AHEAD_MAX: usize = 64;
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -140,12 +144,38 @@ struct IndexScan {
     /// Rows that were read when the scan was opened, last one first.
     first: Vec<(Vec<u8>, Vec<u8>)>,
     /// What is after them.
-    rest: Option<(Scan, Reader)>,
+    rest: Option<RestOfIndex>,
     layout: IndexLayout,
     reader: RowReader,
     width: usize,
     with_identity: bool,
     count: ScanCount,
+}
+
+/// Entries of an index, and the rows that they are of.
+struct RestOfIndex {
+    entries: Scan,
+    rows: Reader,
+    /// Identities of rows that were asked for.
+    ahead: VecDeque<Vec<u8>>,
+    /// So many are asked for next.
+    ahead_next: usize,
+}
+
+impl RestOfIndex {
+    /// The identity of the next row.
+    fn next(&mut self, layout: &IndexLayout) -> SqlResult<Option<Vec<u8>>> {
+        if self.ahead.is_empty() {
+            while self.ahead.len() < self.ahead_next
+                && let Some((key, value)) = self.entries.next_row().sql()?
+            {
+                self.ahead.push_back(layout.row_key(key, value)?.to_vec());
+            }
+            self.rows.will_read(self.ahead.iter().map(Vec::as_slice));
+            self.ahead_next = (2 * self.ahead_next).min(ROWS_AHEAD_MAX);
+        }
+        Ok(self.ahead.pop_front())
+    }
 }
 
 #[cold]
@@ -164,14 +194,13 @@ impl TableScan for IndexScan {
             }
             return Ok(true);
         }
-        let Some((scan, rows)) = &mut self.rest else { return Ok(false) };
-        let Some((key, value)) = scan.next_row().sql()? else { return Ok(false) };
-        let identity = self.layout.row_key(key, value)?;
+        let Some(rest) = &mut self.rest else { return Ok(false) };
+        let Some(identity) = rest.next(&self.layout)? else { return Ok(false) };
         let read = |row: Option<&[u8]>| match row {
-            Some(row) => self.reader.read(identity, row, &mut values[..width]),
+            Some(row) => self.reader.read(&identity, row, &mut values[..width]),
             None => Err(no_row()),
         };
-        rows.get_with(identity, read).sql()??;
+        rest.rows.get_with(&identity, read).sql()??;
         if self.with_identity {
             values[width] = Datum::Bytea(Arc::from(identity));
         }
@@ -224,20 +253,28 @@ impl TableStorage<'_> {
         layout: &TableLayout,
         index: &IndexLayout,
         mut scan: Scan,
-    ) -> SqlResult<(Vec<(Vec<u8>, Vec<u8>)>, Option<(Scan, Reader)>)> {
-        let mut first = Vec::new();
-        while let Some((key, value)) = scan.next_row().sql()? {
-            let identity = index.row_key(key, value)?.to_vec();
+    ) -> SqlResult<(Vec<(Vec<u8>, Vec<u8>)>, Option<RestOfIndex>)> {
+        let mut identities = Vec::new();
+        while identities.len() < ROWS_AT_ONCE
+            && let Some((key, value)) = scan.next_row().sql()?
+        {
+            identities.push(index.row_key(key, value)?.to_vec());
+        }
+        if identities.len() > 1 {
+            self.transaction.will_read(&layout.handle, identities.iter().map(Vec::as_slice)).sql()?;
+        }
+        let mut first = Vec::with_capacity(identities.len());
+        for identity in identities {
             let row = self.transaction.get(&layout.handle, &identity).sql()?.ok_or_else(no_row)?;
             first.push((identity, row));
-            if first.len() == ROWS_AT_ONCE {
-                first.reverse();
-                let rows = self.transaction.open_reader(&layout.handle).sql()?;
-                return Ok((first, Some((scan, rows))));
-            }
         }
         first.reverse();
-        Ok((first, None))
+        if first.len() < ROWS_AT_ONCE {
+            return Ok((first, None));
+        }
+        let rows = self.transaction.open_reader(&layout.handle).sql()?;
+        let (ahead, ahead_next) = (VecDeque::new(), ROWS_AT_ONCE);
+        Ok((first, Some(RestOfIndex { entries: scan, rows, ahead, ahead_next })))
     }
 
     pub(super) fn get_row(&mut self, request: &ScanRequest<'_>, values: &mut [Datum]) -> SqlResult<bool> {

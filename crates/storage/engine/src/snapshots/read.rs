@@ -6,7 +6,7 @@
 
 use seawall_memtable::Lookup;
 use seawall_tree::RunRow;
-use seawall_types::Lsn;
+use seawall_types::{Lsn, TableId};
 
 use crate::catalog::Table;
 use crate::engine::Engine;
@@ -14,6 +14,9 @@ use crate::error::Error;
 use crate::row_key;
 use crate::runs::filter::row_hash;
 use crate::snapshots::view::View;
+
+/// Rows of a batch that are asked for at a time.
+pub(crate) const READ_AHEAD_ROWS: usize = 64;
 
 /// What runs know about a row.
 enum InRuns<R> {
@@ -89,6 +92,31 @@ impl Engine {
             }
         }
         Ok(InRuns::Missing)
+    }
+
+    /// A snapshot soon reads the rows with these keys, at most `READ_AHEAD_ROWS`: what has to be read for them is read together. A hint.
+    pub(crate) fn will_read<'k>(
+        &self,
+        storage: TableId,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        snapshot: Lsn,
+    ) {
+        let view = self.view();
+        let mut wanted = Vec::new();
+        for key in keys.into_iter().take(READ_AHEAD_ROWS) {
+            let row_key = row_key::encode(storage, key);
+            if !matches!(view.lookup(&row_key, snapshot), Lookup::Missing) {
+                continue;
+            }
+            let mut hash = None;
+            for run in view.runs(snapshot).filter(|run| run.may_have_rows_of(storage)) {
+                if run.may_contain(&row_key, *hash.get_or_insert_with(|| row_hash(&row_key))) {
+                    wanted.push(run.key_of(&row_key));
+                }
+            }
+            wanted.push(row_key);
+        }
+        self.tree.pages().will_look_up(wanted.iter().map(Vec::as_slice));
     }
 
     /// Reads the row `key` of `table` at a registered snapshot.
