@@ -55,8 +55,8 @@ pub(crate) mod names {
 
     pub use crate::explored::latch::{Condvar, MappedMutexGuard, Mutex, MutexGuard, RwLock};
 
-    /// A number for the calling thread, the same in each run of the same seed.
+    /// A number for the calling thread, the same in each run of the same seed; zero outside of a run.
     pub fn thread_number() -> usize {
-        usize::from(shuttle::current::me())
+        shuttle::current::try_get_current_task().map_or(0, usize::from)
     }
 }

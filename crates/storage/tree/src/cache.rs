@@ -108,6 +108,7 @@ impl PageCache {
             let _hand = self.sets[set].hand.lock();
             self.clear_ways_set_aside(set, &guard);
         }
+        self.images.give_back_free();
     }
 
     /// The latch of the set is held.

@@ -193,8 +193,10 @@ impl PublishedPages {
         let Some(held) = descended? else { return Ok(Found::Nothing) };
         let leaf = held.view().leaf().map_err(|damage| self.damaged(held.view().id(), damage))?;
         let Ok(index) = leaf.search(key) else {
-            if let HeldPage::Owned(page) = &held {
-                self.take_up_keys(page, &leaf, version);
+            if let HeldPage::Owned(page) = held {
+                // It may read: without the guard.
+                drop(guard);
+                self.take_up_keys(&page, key, version);
             }
             return Ok(Found::Nothing);
         };

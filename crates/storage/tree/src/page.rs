@@ -30,7 +30,7 @@ pub(crate) use encrypted::{
 };
 pub use header::{PAGE_HEADER_BYTES, PageDamage, PageKind};
 pub(crate) use header::{PageHeader, UNUSED_FIELDS_END, seal, unused_range};
-pub(crate) use image::SharedImage;
+pub(crate) use image::{SharedImage, empty_magazines};
 pub(crate) use interior::with_children;
 pub use interior::{CHILD_HAS_OVERFLOW, Child, InteriorBuilder, InteriorView};
 pub use key::{RowKey, common_prefix_bytes, shortest_separator};

@@ -22,10 +22,9 @@
 //!   value of an older tree is being read (`readings`): other readers who read it by its old id find that the tree has
 //!   changed, and long values are read whatever is published meanwhile.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use crossbeam_epoch::Guard;
+use crossbeam_epoch::{self as epoch, Guard};
 use rustc_hash::FxHashMap;
 use seawall_sync::Mutex;
 use seawall_sync::arc_swap::ArcSwapOption;
@@ -35,9 +34,7 @@ use seawall_types::PageId;
 use crate::cache::PageCache;
 use crate::error::TreeError;
 use crate::leaf_filters::LeafFilters;
-use crate::page::{
-    DELETED_OUTSIDE_OF_RUNS, LeafView, Page, PageDamage, PageFormat, PageMark, PageReference, PageView,
-};
+use crate::page::{DELETED_OUTSIDE_OF_RUNS, Page, PageDamage, PageFormat, PageMark, PageReference, PageView};
 use crate::page_file::PageFile;
 use crate::readings::{Reading, Readings};
 use crate::sabotage::{Defect, sabotaged};
@@ -51,6 +48,9 @@ pub(crate) const FIRST_MAP_PAGE: PageId = PageId::new(0);
 pub(crate) const ROOT: PageReference = PageReference::new(ROOT_PAGE, PageMark::new(0));
 /// The first page of the space map, likewise.
 pub(crate) const FIRST_MAP: PageReference = PageReference::new(FIRST_MAP_PAGE, PageMark::new(0));
+
+/// Fewer leaves than this beside another one are not read for their filters.
+const LEAVES_BESIDE_MIN: usize = 4;
 
 /// The changed pages of a published chunk that are not all in place yet.
 pub(crate) type Overlay = FxHashMap<PageId, Page>;
@@ -177,38 +177,66 @@ impl PublishedPages {
         self.leaf_filters.lacks(leaf, key)
     }
 
-    /// A lookup has read a leaf as of `version` in vain: the next one need not.
+    /// A lookup of `key` has read its leaf as of `version` in vain: the next one need not.
     #[cold]
-    pub(crate) fn take_up_keys(&self, page: &Page, leaf: &LeafView<'_>, version: u64) {
+    pub(crate) fn take_up_keys(&self, page: &Page, key: &[u8], version: u64) {
         // While it has room, the page itself stays there.
         if !self.cache.is_full() {
             return;
         }
         let bytes = self.leaf_filters.bytes();
-        let group = self.leaf_filters.group_without_filters(page.view().id());
-        if self.leaf_filters.insert_if(page.reference(), leaf, || self.is_current(version))
-            && let Some(group) = group
-        {
-            self.take_up_beside(group, version);
+        if self.take_up(page, version) {
+            self.take_up_beside(page.view().id(), key, version);
         }
         if self.leaf_filters.bytes() != bytes {
             self.share_cache(*self.set_aside.lock());
         }
     }
 
-    /// Of these pages side by side, which are read with one call, takes up the keys of those that are leaves.
-    fn take_up_beside(&self, group: Range<u64>, version: u64) {
-        // Before they are read: what is in place by now is not in the overlay any more.
-        let overlay = self.overlay.load();
-        let is_in_place =
-            |id: PageId| overlay.as_ref().is_none_or(|overlay| !overlay.pages.contains_key(&id));
-        for page in self.file.read_valid_pages(group) {
-            if let Ok(leaf) = page.view().leaf()
-                && is_in_place(page.view().id())
-            {
-                self.leaf_filters.insert_if(page.reference(), &leaf, || self.is_current(version));
+    fn take_up(&self, page: &Page, version: u64) -> bool {
+        page.view().leaf().is_ok_and(|leaf| {
+            self.leaf_filters.insert_if(page.reference(), &leaf, || self.is_current(version))
+        })
+    }
+
+    /// Takes up the keys of leaves beside that of `key`, which are read with one call. As ever, an image counts if the page above refers
+    /// to it: what else the file has there belongs to no tree, or to another one.
+    fn take_up_beside(&self, leaf: PageId, key: &[u8], version: u64) {
+        let leaves = self.leaves_beside(leaf, key, version);
+        let pages = leaves.iter().map(|leaf| leaf.page.get());
+        let Some((first, last)) = pages.clone().min().zip(pages.max()) else { return };
+        for page in self.file.read_valid_pages(first..last + 1) {
+            if leaves.contains(&page.reference()) {
+                self.take_up(&page, version);
             }
         }
+    }
+
+    /// The leaves of the same parent that lie in the group of `leaf` and have no filter; none if they are not worth a read.
+    fn leaves_beside(&self, leaf: PageId, key: &[u8], version: u64) -> Vec<PageReference> {
+        let group = self.leaf_filters.group_of(leaf);
+        let (mut count, mut leaves) = (0, Vec::new());
+        let guard = epoch::pin();
+        let descended = self.descend_unless(
+            version,
+            &guard,
+            |interior| {
+                if interior.level() == 1 {
+                    let children = (0..interior.len()).map(|index| interior.child(index).reference());
+                    let beside = children.filter(|at| group.contains(&at.page.get()) && at.page != leaf);
+                    (count, leaves) = (0, Vec::new());
+                    for at in beside {
+                        count += 1;
+                        leaves.extend(self.leaf_filters.has_room_for(at.page).then_some(at));
+                    }
+                }
+                interior.child_for(key)
+            },
+            |_| true,
+        );
+        // What is wrong with a page is for the next lookup to find.
+        drop(descended);
+        if leaves.len() < LEAVES_BESIDE_MIN || leaves.len() * 2 <= count { Vec::new() } else { leaves }
     }
 
     /// Drops a freed page from memory before it is used for something else. The published tree does not refer to it, and a reader of an
@@ -431,7 +459,6 @@ fn is_same_tree(version: u64, other: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crossbeam_epoch as epoch;
     use seawall_simulation::SimulatedDisk;
     use seawall_types::Lsn;
 
@@ -479,33 +506,5 @@ mod tests {
             pages.drop_overlay();
             assert_eq!((stamp_at(&pages, odd), stamp_at(&pages, pages.version())), (2, 2));
         }
-    }
-
-    /// Of a page in the overlay the file has an image that nobody may use any more.
-    #[test]
-    fn keys_of_pages_beside_are_those_of_the_tree() {
-        let file = PageFile::create(&SimulatedDisk::new(1), format_of(4096)).unwrap();
-        let image = |page, stamp, key: &[u8]| {
-            let row = Row { key: RowKey::from(key), value: LeafValue::Inline(b"value") };
-            encode_leaf(&format_of(4096), &[row], PageId::new(page), Lsn::new(stamp))
-        };
-        let old: Vec<Page> = (0..32).map(|page| image(page, 1, b"old")).collect();
-        file.write(&old.iter().map(PageImage::from).collect::<Vec<_>>()).unwrap();
-        let pages = PublishedPages::new(file, 4 << 20);
-        let (of_tree, replaced) = (&old[7], &old[8]);
-        pages.publish(Overlay::from_iter([(PageId::new(8), image(8, 2, b"new"))]));
-        let lacks = |page: &Page, key: &[u8]| pages.lacks_row(page.reference(), key);
-        pages.take_up_beside(0..32, pages.version());
-        assert!(lacks(of_tree, b"new") && !lacks(of_tree, b"old"));
-        assert!(!lacks(replaced, b"new"), "no filter of what was replaced");
-        let before = pages.version();
-        pages.publish(Overlay::default());
-        pages.forget(PageId::new(7));
-        pages.take_up_beside(0..32, before);
-        assert!(!lacks(of_tree, b"new"), "the tree is another one by now");
-        // Holes, and the end of the file.
-        pages.file.punch_hole(PageId::new(0), 4).unwrap();
-        pages.take_up_beside(0..pages.file.page_count() + 32, pages.version());
-        assert!(lacks(of_tree, b"new"));
     }
 }

@@ -7,7 +7,7 @@ use crossbeam_epoch::Guard;
 
 use seawall_sync::atomic::{AtomicPtr, Ordering};
 
-use crate::page::SharedImage;
+use crate::page::{SharedImage, empty_magazines};
 use crate::prefetch::prefetch_lines;
 
 /// Slots of one set.
@@ -77,6 +77,11 @@ impl ImageSlots {
         }
     }
 
+    /// Many images were dropped: what is free of their memory is not kept for threads.
+    pub(super) fn give_back_free(&self) {
+        empty_magazines(self.image_bytes);
+    }
+
     /// The reference that a slot owned through `start`, which no slot holds any more.
     fn take_back(&self, start: *mut u8) -> Option<SharedImage> {
         let start = NonNull::new(start)?;
@@ -94,5 +99,6 @@ impl Drop for ImageSlots {
                 drop(self.take_back(start));
             }
         }
+        self.give_back_free();
     }
 }

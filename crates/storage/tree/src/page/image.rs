@@ -12,6 +12,8 @@
 mod magazine;
 mod slab;
 
+pub(crate) use magazine::empty as empty_magazines;
+
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};

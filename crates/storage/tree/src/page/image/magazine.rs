@@ -5,7 +5,8 @@
 //!   thread --gives back-> its magazine --when it is full, the half with the highest addresses------> pool
 //! ```
 //! Each cache miss takes a slot, and each eviction gives one back, so the pool's latch would be the one line that all processors want.
-//! Magazines keep the slots with the lowest addresses, as the pool gives those out first: slabs with higher ones run empty.
+//! Magazines keep the slots with the lowest addresses, as the pool gives those out first: slabs with higher ones run empty. Where many
+//! images go at a time, magazines are emptied after it.
 //!
 //! Bonwick and Adams, "Magazines and Vmem" (USENIX 2001), without its depot: the pool is fast enough for one call in eight.
 #![expect(unsafe_code, reason = "memory shared out by address")]
@@ -70,6 +71,15 @@ pub(super) unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     drop(free);
     // SAFETY: these were given back by callers of this function, and nobody uses them.
     unsafe { slab::give_back(highest.into_iter().map(|slot| slot.0), bytes) };
+}
+
+/// Gives all free slots of this size back to the pool: a slab of which a magazine has a slot stays.
+pub(crate) fn empty(bytes: usize) {
+    for magazine in &MAGAZINES_OF_SIZES[slab::size_index(bytes)] {
+        let free = std::mem::take(&mut *magazine.0.lock());
+        // SAFETY: as in `give_back`.
+        unsafe { slab::give_back(free.into_iter().map(|slot| slot.0), bytes) };
+    }
 }
 
 #[cfg(test)]
