@@ -144,8 +144,13 @@ impl Shared {
         let mut heard_micros = (self.now_micros)();
         while !self.is_over() {
             let mut attempt = Attempt { host: first_host, has_received: false, until: Until::Unknown };
+            let before = self.database().log().flushed();
             let ended = self.receive(&mut attempt);
-            let Attempt { host, has_received, until } = attempt;
+            let Attempt { host, mut has_received, until } = attempt;
+            // Log that is refused was not received: the same bytes may come again and again, and another host, or the archive, has others.
+            if ended.as_ref().is_err_and(FollowError::is_log_refused) {
+                has_received &= self.database().log().flushed() > before;
+            }
             first_host = if has_received { 0 } else { host + 1 };
             if self.is_over() {
                 break;

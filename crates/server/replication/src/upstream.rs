@@ -84,6 +84,11 @@ pub enum FollowError {
 }
 
 impl FollowError {
+    /// Whether the upstream gives log that cannot be what goes on here.
+    pub(crate) fn is_log_refused(&self) -> bool {
+        matches!(self, FollowError::RecordAcrossEnd { .. } | FollowError::Database(Error::Log { .. }))
+    }
+
     /// Whether the upstream lives, and does not have the log.
     pub(crate) fn is_log_removed(&self) -> bool {
         matches!(self, FollowError::Client(ClientError::Refused { code, .. }) if code == LOG_REMOVED)

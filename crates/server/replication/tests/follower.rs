@@ -278,6 +278,56 @@ fn a_record_that_was_changed_on_the_way_is_asked_for_again_where_the_log_ends() 
     }
 }
 
+/// Of two hosts the first one says the same damaged log on each connection.
+struct OneDamagedHost {
+    damaged: Vec<u8>,
+    right: Vec<u8>,
+    dialed: Arc<Mutex<Vec<String>>>,
+}
+
+impl Dial for OneDamagedHost {
+    fn dial(&self, host: &UpstreamHost) -> io::Result<Box<dyn Wire>> {
+        self.dialed.lock().unwrap().push(host.name.clone());
+        let says = if host.name == "damaged" { &self.damaged } else { &self.right };
+        Ok(Box::new(Script::new(says.clone(), false)))
+    }
+}
+
+#[test]
+fn another_host_is_asked_where_one_gives_log_that_is_refused_each_time() {
+    let disk = template(&small_options());
+    let primary = open(&disk, &small_options());
+    let system = system_identifier(&primary).unwrap();
+    let options =
+        HoldOptions { kind: HoldKind::Standby, lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
+    let _hold = primary.log().hold("standby", options, None).unwrap();
+    let standby = standby_of(&disk);
+    let from = standby.standby().unwrap().wanted().unwrap();
+    let mut sender = Sender::begin(&primary, from, None).unwrap();
+    let table = primary.create_table("t").unwrap();
+    primary.put(&table, "key", "value").unwrap();
+    let end = primary.log().flushed();
+    let (old, changed) = data_and_changed(&mut sender, |end| end);
+    let dialed = Arc::new(Mutex::new(Vec::new()));
+    let hosts = OneDamagedHost {
+        damaged: [until_stream(&system), changed.concat()].concat(),
+        right: [until_stream(&system), old.concat()].concat(),
+        dialed: Arc::clone(&dialed),
+    };
+    let follower = Follower::start(
+        Replication::new(standby.clone()),
+        "host=damaged,right".parse().unwrap(),
+        Box::new(hosts),
+        None,
+        || 0,
+        Box::new(|| ()),
+    )
+    .unwrap();
+    standby.standby().unwrap().wait_applied(end, SOON).unwrap();
+    follower.end();
+    assert_eq!(*dialed.lock().unwrap(), ["damaged", "right"]);
+}
+
 #[test]
 fn what_came_before_a_connection_ended_is_durable_though_nothing_follows() {
     let primary_disk = template(&small_options());
