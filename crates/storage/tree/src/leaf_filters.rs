@@ -47,7 +47,7 @@ const PROBE_BITS: u32 = BLOCK_BITS.ilog2();
 /// Pages of so many bytes side by side are a group: those that one call reads.
 const GROUP_BYTES: usize = 128 << 10;
 /// Memory is taken for so many slots at a time.
-const CHUNK_SLOTS: usize = 256;
+const CHUNK_SLOTS: usize = 64;
 
 /// In a tag: the filter has answered since another leaf wanted the slot.
 const IS_OF_USE: u64 = 1 << 63;
