@@ -15,7 +15,7 @@ use seawall_types::Lsn;
 use crate::world::{Shared, open, shared, small_options, wait_a_while};
 
 const ROWS: u8 = 20;
-const ROUNDS: u8 = 3;
+const ROUNDS: u8 = 5;
 const ROW_BYTES: usize = 700;
 /// Room for eight pages, of which the table has more, and for filters.
 const FULL_CACHE_BYTES: u64 = 40_000;
