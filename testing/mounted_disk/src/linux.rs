@@ -49,7 +49,11 @@ impl MountedDisk {
     /// # Errors
     /// Those of the system, as while a process has a file of the disk open.
     pub fn unmount(self) -> io::Result<RequestCounts> {
-        self.session.umount_and_join()?;
+        match self.session.umount_and_join() {
+            // It is unmounted: a thread of the session was about to ask for a request, and hears that the kernel has ended the connection.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            unmounted => unmounted?,
+        }
         Ok(std::mem::take(&mut *self.requests.lock()))
     }
 }
