@@ -142,14 +142,16 @@ impl Shared {
     fn keep_receiving(&self) {
         let (mut back_off, mut first_host) = (BACK_OFF.0, 0);
         let mut heard_micros = (self.now_micros)();
+        let mut refused_at = None;
         while !self.is_over() {
             let mut attempt = Attempt { host: first_host, has_received: false, until: Until::Unknown };
-            let before = self.database().log().flushed();
             let ended = self.receive(&mut attempt);
             let Attempt { host, mut has_received, until } = attempt;
-            // Log that is refused was not received: the same bytes may come again and again, and another host, or the archive, has others.
+            // Log that is refused at one place again was not received: another host, or the archive, may have other bytes.
             if ended.as_ref().is_err_and(FollowError::is_log_refused) {
-                has_received &= self.database().log().flushed() > before;
+                let place = self.place_of_durable_log();
+                has_received &= refused_at != place;
+                refused_at = place;
             }
             first_host = if has_received { 0 } else { host + 1 };
             if self.is_over() {
@@ -240,6 +242,12 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// How far this standby has come, with all whole records that it has received; `None` if that cannot be said.
+    fn place_of_durable_log(&self) -> Option<(TimelineId, Lsn)> {
+        let end = self.database().standby()?.sync().ok()?;
+        Some((self.database().log().timeline(), end))
     }
 
     /// How far this standby has come: its timeline, and what it wants next.

@@ -325,7 +325,8 @@ fn another_host_is_asked_where_one_gives_log_that_is_refused_each_time() {
     .unwrap();
     standby.standby().unwrap().wait_applied(end, SOON).unwrap();
     follower.end();
-    assert_eq!(*dialed.lock().unwrap(), ["damaged", "right"]);
+    // Once more, as what was changed on the way is right the next time.
+    assert_eq!(*dialed.lock().unwrap(), ["damaged", "damaged", "right"]);
 }
 
 #[test]

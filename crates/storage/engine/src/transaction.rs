@@ -152,7 +152,7 @@ impl Transaction {
     }
 
     /// The rows with these keys are soon read by `get`: what has to be read from disk for them is read together. A hint; of more than 64 keys
-    /// the first are meant.
+    /// the first are meant. As a read, it is what begins the moment that the transaction sees.
     ///
     /// # Errors
     /// `NoSuchTable`; `SnapshotCancelled`.
@@ -163,9 +163,10 @@ impl Transaction {
     ) -> Result<(), Error> {
         self.check_usable()?;
         if self.own_storage(table).transpose()?.is_none() {
-            let lsn = self.read_snapshot()?.lsn();
-            let storage = self.storage_for_read(table, lsn)?;
-            self.engine.will_read(storage, keys, lsn);
+            // Kept until the end: what is looked at stays as long as its snapshot is registered.
+            let snapshot = self.read_snapshot()?;
+            let storage = self.storage_for_read(table, snapshot.lsn())?;
+            self.engine.will_read(storage, keys, snapshot.lsn());
         }
         Ok(())
     }

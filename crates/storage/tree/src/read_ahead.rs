@@ -24,8 +24,6 @@ use crate::published::PublishedPages;
 
 /// Of leaves that a merge asks for at a time.
 const MERGE_BYTES: usize = 2 << 20;
-/// Of a batch, so many are tried first: where none of their leaves has to be read, the others are not looked at.
-const TRIED: usize = 4;
 
 /// Pages to be asked for together, so that neighbours are one request.
 #[derive(Debug)]
@@ -81,30 +79,28 @@ impl MergeAhead {
 }
 
 impl PublishedPages {
-    /// These keys are soon looked up: asks for the leaves where they belong. Interior pages on the way are read, if they have to be.
-    pub fn will_look_up<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) {
+    /// The leaf where a key belongs, if a lookup would have to read it now. Interior pages on the way are read, if they have to be. What is
+    /// wrong with one is for the lookup to find; and while the tree changes, it may be another leaf.
+    pub fn leaf_to_read(&self, key: &[u8]) -> Option<PageId> {
+        let leaf = Cell::new(None);
+        let guard = epoch::pin();
+        let descended = self.descend_unless(
+            self.version(),
+            &guard,
+            |interior| interior.child_for(key),
+            |at| {
+                leaf.set(Some(at).filter(|at| !self.lacks_row(*at, key)));
+                true
+            },
+        );
+        drop(descended);
+        leaf.get().map(|at| at.page)
+    }
+
+    /// These leaves are soon read: asks for them.
+    pub fn will_read_leaves(&self, leaves: impl IntoIterator<Item = PageId>) {
         let mut wanted = WantedPages::new(usize::MAX);
-        for (tried, key) in keys.into_iter().enumerate() {
-            if tried == TRIED && wanted.pages.is_empty() {
-                return;
-            }
-            let guard = epoch::pin();
-            let to_be_read = Cell::new(None);
-            let descended = self.descend_unless(
-                self.version(),
-                &guard,
-                |view| view.child_for(key),
-                |leaf| {
-                    to_be_read.set(Some(leaf).filter(|leaf| !self.lacks_row(*leaf, key)));
-                    true
-                },
-            );
-            // What is wrong with a page is for those to find who need the row; and on a tree that changes meanwhile another leaf is asked for.
-            drop(descended);
-            if let Some(leaf) = to_be_read.get() {
-                wanted.pages.push(leaf.page);
-            }
-        }
+        wanted.pages.extend(leaves);
         if !wanted.pages.is_empty() {
             wanted.ask(self);
         }

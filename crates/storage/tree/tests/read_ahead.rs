@@ -11,6 +11,7 @@ use common::{Changes, Model, STAMP, Source, apply_to, assert_holds, merge, optio
 use seawall_simulation::{CallKind, ObservedDisk, SeededRandom, SimulatedDisk, Verdict};
 use seawall_tree::page::PAGE_FILE_PATH;
 use seawall_tree::{Direction, MergeSource, Tree, TreeAccess, TreeError, TreeOptions};
+use seawall_types::PageId;
 
 const PAGE_BYTES: usize = 4096;
 const ROWS: u64 = 20_000;
@@ -70,8 +71,12 @@ fn a_batch_of_lookups_asks_for_its_leaves_and_where_they_are_cached_for_none() {
     let (disk, model) = sample();
     let sparse: Changes = sparse_changes(&model, 5);
     let keys: Vec<&[u8]> = sparse.keys().map(Vec::as_slice).collect();
+    let ask = |tree: &Tree| {
+        let leaves: Vec<PageId> = keys.iter().filter_map(|key| tree.pages().leaf_to_read(key)).collect();
+        tree.pages().will_read_leaves(leaves);
+    };
     let (tree, asked) = open(&disk, 64 << 20, 1);
-    tree.pages().will_look_up(keys.iter().copied());
+    ask(&tree);
     assert_eq!(
         asked.lock().unwrap().iter().flatten().copied().collect::<BTreeSet<_>>(),
         leaves_of(&disk, &sparse)
@@ -81,12 +86,12 @@ fn a_batch_of_lookups_asks_for_its_leaves_and_where_they_are_cached_for_none() {
     for (key, value) in model.iter().filter(|(key, _)| sparse.contains_key(*key)) {
         assert_eq!(tree.get(key).unwrap().as_ref(), Some(value));
     }
-    tree.pages().will_look_up(keys.iter().copied());
+    ask(&tree);
     assert_eq!(take(&asked), [], "all are cached");
     // Of a tree whose pages are damaged nothing is said.
     disk.flip_bit(PAGE_FILE_PATH, PAGE_BYTES as u64 + 100, 3);
     let (tree, asked) = open(&disk, 64 << 20, 1);
-    tree.pages().will_look_up(keys.iter().copied());
+    ask(&tree);
     assert_eq!(take(&asked), [], "the root leads nowhere");
     assert!(tree.get(keys[0]).is_err());
 }

@@ -33,9 +33,9 @@ pub(super) fn cold(cell: &Cell, absent: bool, together: u16) -> Result<Measureme
     let pages_before = engine.page_reads();
     let totals = read_for(cell, engine.as_ref(), cell.duration(), 0, absent, together)?;
     let pages = engine.page_reads().zip(pages_before).map(|(after, before)| after - before);
-    let gets = totals.operations;
+    let gets = totals.rows;
     let mut measurement =
-        Measurement::new(cell, totals.operations_per_second(), &totals, engine.configured_bytes())
+        Measurement::new(cell, totals.rows_per_second(), &totals, engine.configured_bytes())
             .with("device_bytes_per_get", per(totals.usage.device_read_bytes as f64, gets))
             .with("read_calls_per_get", per(totals.usage.read_calls as f64, gets));
     if let Some(pages) = pages {

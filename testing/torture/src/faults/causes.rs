@@ -46,6 +46,8 @@ pub(super) struct Causes {
     of_before: BTreeSet<FaultError>,
     /// A sync of the pages has failed, which may have lost what was written to any of them.
     may_have_lost_pages: bool,
+    /// A checkpoint may have failed, so the log may hold more rows than one leaves there.
+    may_have_long_log: bool,
 }
 
 impl Causes {
@@ -56,6 +58,7 @@ impl Causes {
             of_the_step_or_later: BTreeSet::new(),
             of_before: BTreeSet::new(),
             may_have_lost_pages: false,
+            may_have_long_log: false,
         }
     }
 
@@ -66,6 +69,7 @@ impl Causes {
             return;
         }
         self.of_the_step.insert(call.error);
+        self.may_have_long_log = true;
         self.may_have_lost_pages |= call.operation == Operation::Sync && call.path == WRITTEN_LATER;
         let is_done_later = match self.done_later {
             DoneLater::Nothing => false,
@@ -92,6 +96,7 @@ impl Causes {
 
     /// A checkpoint has succeeded: whatever was on its way before it is done.
     pub(super) fn checkpoint_succeeded(&mut self) {
+        self.may_have_long_log = false;
         if self.done_later != DoneLater::Anything {
             self.of_before.clear();
         }
@@ -127,8 +132,10 @@ impl Causes {
             | Error::Tree { message: text }
             | Error::Io { message: text }
             | Error::CheckpointFailing { cause: text } => of_any && !text.is_empty(),
-            // Of a read-only open. How long the log is depends on when the threads take checkpoints.
-            Error::Option { name: "memory.memtable_bytes", .. } => self.done_later == DoneLater::Anything,
+            // Of a read-only open. How long the log is depends on when the threads take checkpoints, and on whether they fail.
+            Error::Option { name: "memory.memtable_bytes", .. } => {
+                self.done_later == DoneLater::Anything || self.may_have_long_log
+            }
             _ => false,
         }
     }
@@ -160,6 +167,19 @@ mod tests {
             assert!(!causes.explain(&damaged(), false), "{done_later:?}");
             assert!(!causes.explain(&Error::Stopped { cause: "a sync failed".to_owned() }, false));
         }
+    }
+
+    #[test]
+    fn a_log_is_longer_than_a_checkpoint_leaves_it_only_after_a_fault() {
+        let refused =
+            Error::Option { name: "memory.memtable_bytes", problem: "too little to open this".to_owned() };
+        let mut causes = Causes::new(DoneLater::Merges);
+        assert!(!causes.explain(&refused, false));
+        struck(&mut causes, Operation::Sync, "recovery/chunk", EIO);
+        causes.opened();
+        assert!(causes.explain(&refused, false), "the checkpoint of the life before has failed");
+        causes.checkpoint_succeeded();
+        assert!(!causes.explain(&refused, false));
     }
 
     #[test]

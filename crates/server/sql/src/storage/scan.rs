@@ -160,21 +160,33 @@ struct RestOfIndex {
     ahead: VecDeque<Vec<u8>>,
     /// So many are asked for next.
     ahead_next: usize,
+    /// What was wrong with the entry behind those.
+    failed: Option<Box<SqlError>>,
 }
 
 impl RestOfIndex {
     /// The identity of the next row.
     fn next(&mut self, layout: &IndexLayout) -> SqlResult<Option<Vec<u8>>> {
         if self.ahead.is_empty() {
-            while self.ahead.len() < self.ahead_next
-                && let Some((key, value)) = self.entries.next_row().sql()?
-            {
-                self.ahead.push_back(layout.row_key(key, value)?.to_vec());
+            while self.ahead.len() < self.ahead_next && self.failed.is_none() {
+                match self.next_identity(layout) {
+                    Ok(Some(identity)) => self.ahead.push_back(identity),
+                    Ok(None) => break,
+                    Err(error) => self.failed = Some(error),
+                }
             }
             self.rows.will_read(self.ahead.iter().map(Vec::as_slice));
             self.ahead_next = (2 * self.ahead_next).min(ROWS_AHEAD_MAX);
         }
-        Ok(self.ahead.pop_front())
+        match self.ahead.pop_front() {
+            Some(identity) => Ok(Some(identity)),
+            None => self.failed.take().map_or(Ok(None), Err),
+        }
+    }
+
+    fn next_identity(&mut self, layout: &IndexLayout) -> SqlResult<Option<Vec<u8>>> {
+        let Some((key, value)) = self.entries.next_row().sql()? else { return Ok(None) };
+        Ok(Some(layout.row_key(key, value)?.to_vec()))
     }
 }
 
@@ -273,8 +285,8 @@ impl TableStorage<'_> {
             return Ok((first, None));
         }
         let rows = self.transaction.open_reader(&layout.handle).sql()?;
-        let (ahead, ahead_next) = (VecDeque::new(), ROWS_AT_ONCE);
-        Ok((first, Some(RestOfIndex { entries: scan, rows, ahead, ahead_next })))
+        let (ahead, ahead_next, failed) = (VecDeque::new(), ROWS_AT_ONCE, None);
+        Ok((first, Some(RestOfIndex { entries: scan, rows, ahead, ahead_next, failed })))
     }
 
     pub(super) fn get_row(&mut self, request: &ScanRequest<'_>, values: &mut [Datum]) -> SqlResult<bool> {

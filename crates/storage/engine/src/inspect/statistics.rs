@@ -301,11 +301,13 @@ impl Engine {
     /// As `statistics`, without a look into the catalog: how many dropped tables wait is known after the first checkpoint.
     pub(crate) fn counted_statistics(&self) -> Statistics {
         let view = self.view();
+        // Before the end of the log, which others move on meanwhile: what is visible is in the log.
+        let transactions = self.transaction_statistics();
         Statistics {
             stopped: self.lifecycle.check_not_stopped().is_err(),
             log: self.log_statistics(),
             segments: self.segment_statistics(),
-            transactions: self.transaction_statistics(),
+            transactions,
             commit_stages: self.counters.commit_stages.read(self.locks.waits.read()),
             two_phase: self.two_phase_statistics(),
             snapshots: SnapshotStatistics {
@@ -341,7 +343,9 @@ impl Engine {
     }
 
     fn log_statistics(&self) -> LogStatistics {
-        let (appended, flushed) = (self.appended(), self.flushed());
+        // In this order: what is durable was appended.
+        let flushed = self.flushed();
+        let appended = self.appended();
         let Some(log) = self.log.written() else {
             return LogStatistics { appended, flushed, ..LogStatistics::default() };
         };

@@ -6,7 +6,7 @@
 
 use seawall_memtable::Lookup;
 use seawall_tree::RunRow;
-use seawall_types::{Lsn, TableId};
+use seawall_types::{Lsn, PageId, TableId};
 
 use crate::catalog::Table;
 use crate::engine::Engine;
@@ -17,6 +17,8 @@ use crate::snapshots::view::View;
 
 /// Rows of a batch that are asked for at a time.
 pub(crate) const READ_AHEAD_ROWS: usize = 64;
+/// Of these, about so many are tried first.
+const TRIED: usize = 4;
 
 /// What runs know about a row.
 enum InRuns<R> {
@@ -94,29 +96,59 @@ impl Engine {
         Ok(InRuns::Missing)
     }
 
-    /// A snapshot soon reads the rows with these keys, at most `READ_AHEAD_ROWS`: what has to be read for them is read together. A hint.
+    /// The registered snapshot soon reads the rows with these keys, at most `READ_AHEAD_ROWS`: what has to be read for them is read together.
+    /// A hint. Where nothing has to be read for some of them, all over the batch, the others are not looked at.
     pub(crate) fn will_read<'k>(
         &self,
         storage: TableId,
         keys: impl IntoIterator<Item = &'k [u8]>,
         snapshot: Lsn,
     ) {
+        let keys: Vec<&[u8]> = keys.into_iter().take(READ_AHEAD_ROWS).collect();
         let view = self.view();
-        let mut wanted = Vec::new();
-        for key in keys.into_iter().take(READ_AHEAD_ROWS) {
-            let row_key = row_key::encode(storage, key);
-            if !matches!(view.lookup(&row_key, snapshot), Lookup::Missing) {
+        let mut leaves = Vec::new();
+        let mut row_key = Vec::new();
+        let mut look = |key: &[u8], leaves: &mut Vec<PageId>| {
+            row_key::encode_into(&mut row_key, storage, key);
+            self.leaves_to_read(&view, storage, &row_key, snapshot, leaves);
+        };
+        let is_tried = |place: usize| place.is_multiple_of(keys.len().div_ceil(TRIED));
+        for (_, key) in keys.iter().enumerate().filter(|(place, _)| is_tried(*place)) {
+            look(key, &mut leaves);
+        }
+        if leaves.is_empty() {
+            return;
+        }
+        for (_, key) in keys.iter().enumerate().filter(|(place, _)| !is_tried(*place)) {
+            look(key, &mut leaves);
+        }
+        self.tree.pages().will_read_leaves(leaves);
+    }
+
+    /// Adds the leaves that a read of the row has to read, as far as memory tells.
+    fn leaves_to_read(
+        &self,
+        view: &View,
+        storage: TableId,
+        row_key: &[u8],
+        snapshot: Lsn,
+        leaves: &mut Vec<PageId>,
+    ) {
+        if !matches!(view.lookup(row_key, snapshot), Lookup::Missing) {
+            return;
+        }
+        let mut hash = None;
+        for run in view.runs(snapshot).filter(|run| run.may_have_rows_of(storage)) {
+            if !run.may_contain(row_key, *hash.get_or_insert_with(|| row_hash(row_key))) {
                 continue;
             }
-            let mut hash = None;
-            for run in view.runs(snapshot).filter(|run| run.may_have_rows_of(storage)) {
-                if run.may_contain(&row_key, *hash.get_or_insert_with(|| row_hash(&row_key))) {
-                    wanted.push(run.key_of(&row_key));
-                }
+            leaves.extend(self.tree.pages().leaf_to_read(&run.key_of(row_key)));
+            if run.filter().is_some() {
+                // It has the row, nearly always, and what is older is not read.
+                return;
             }
-            wanted.push(row_key);
         }
-        self.tree.pages().will_look_up(wanted.iter().map(Vec::as_slice));
+        leaves.extend(self.tree.pages().leaf_to_read(row_key));
     }
 
     /// Reads the row `key` of `table` at a registered snapshot.

@@ -57,9 +57,15 @@ impl Reader {
     /// The rows with these keys are soon read: what has to be read from disk for them is read together. A hint; of more than 64 keys the
     /// first are meant.
     pub fn will_read<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) {
-        if self.engine.lifecycle.check_open().is_ok() {
-            self.engine.will_read(self.storage, keys, self.snapshot.lsn());
+        if self.engine.lifecycle.check_open().is_err() {
+            return;
         }
+        let is_own = |key: &[u8]| {
+            let own = self.own.as_ref();
+            own.is_some_and(|own| own.get(&row_key::encode(self.storage, key)).is_some())
+        };
+        let keys = keys.into_iter().filter(|key| !is_own(key));
+        self.engine.will_read(self.storage, keys, self.snapshot.lsn());
     }
 
     /// Calls `read` with the value of the row `key`; `None`: there is no such row.
