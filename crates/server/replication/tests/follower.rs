@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use seawall_crash_harness::{environment, open, small_options, template};
 use seawall_engine::{
-    Background, Database, DatabaseDirectory, Environment, HoldKind, HoldLifetime, HoldOptions, Options,
+    Background, Database, DatabaseDirectory, Environment, HoldKind, HoldLifetime, HoldOptions, LogHold,
+    Options,
 };
 use seawall_io::SystemClock;
 use seawall_replication::message::{FromSender, put_data_head};
@@ -130,6 +131,13 @@ fn standby_of(disk: &SimulatedDisk) -> Database {
     DatabaseDirectory::at(environment).follow(threads()).unwrap()
 }
 
+/// Keeps the log that the standby of a test lacks.
+fn hold_of_standby(primary: &Database) -> LogHold {
+    let options =
+        HoldOptions { kind: HoldKind::Standby, lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
+    primary.log().hold("standby", options, None).unwrap()
+}
+
 fn follow(standby: &Database, scripts: impl Into<VecDeque<Script>>) -> Follower {
     Follower::start(
         Replication::new(standby.clone()),
@@ -200,7 +208,7 @@ fn data_and_changed(sender: &mut Sender, told: impl Fn(Lsn) -> Lsn) -> (Vec<Vec<
     (old, changed)
 }
 
-/// What messages of `data_and_changed` bring, and where it belongs.
+/// The log in messages of `data_and_changed`, and its positions.
 fn data_of(messages: &[Vec<u8>]) -> Vec<(Lsn, Vec<u8>)> {
     let data = |message: &Vec<u8>| match FromSender::parse(&message[FRAME_HEAD_BYTES..]).unwrap() {
         FromSender::Data { start, bytes, .. } => (start, bytes.to_vec()),
@@ -214,9 +222,7 @@ fn a_record_that_was_changed_on_the_way_is_asked_for_again_where_the_timeline_en
     let disk = template(&small_options());
     let primary = open(&disk, &small_options());
     let system = system_identifier(&primary).unwrap();
-    let options =
-        HoldOptions { kind: HoldKind::Standby, lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
-    let _hold = primary.log().hold("standby", options, None).unwrap();
+    let _hold = hold_of_standby(&primary);
     let (upstream, standby) = (standby_of(&disk), standby_of(&disk));
     let from = standby.standby().unwrap().wanted().unwrap();
     // Of the old timeline both lack something, which the one that is promoted gets whole.
@@ -253,12 +259,7 @@ fn a_record_that_was_changed_on_the_way_is_asked_for_again_where_the_log_ends() 
         let disk = template(&small_options());
         let primary = open(&disk, &small_options());
         let system = system_identifier(&primary).unwrap();
-        let options = HoldOptions {
-            kind: HoldKind::Standby,
-            lifetime: HoldLifetime::Permanent,
-            ..HoldOptions::default()
-        };
-        let _hold = primary.log().hold("standby", options, None).unwrap();
+        let _hold = hold_of_standby(&primary);
         let standby = standby_of(&disk);
         let from = standby.standby().unwrap().wanted().unwrap();
         let mut sender = Sender::begin(&primary, from, None).unwrap();
@@ -278,7 +279,7 @@ fn a_record_that_was_changed_on_the_way_is_asked_for_again_where_the_log_ends() 
     }
 }
 
-/// Of two hosts the first one says the same damaged log on each connection.
+/// Two hosts: the first sends the same damaged log on each connection.
 struct OneDamagedHost {
     damaged: Vec<u8>,
     right: Vec<u8>,
@@ -298,9 +299,7 @@ fn another_host_is_asked_where_one_gives_log_that_is_refused_each_time() {
     let disk = template(&small_options());
     let primary = open(&disk, &small_options());
     let system = system_identifier(&primary).unwrap();
-    let options =
-        HoldOptions { kind: HoldKind::Standby, lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
-    let _hold = primary.log().hold("standby", options, None).unwrap();
+    let _hold = hold_of_standby(&primary);
     let standby = standby_of(&disk);
     let from = standby.standby().unwrap().wanted().unwrap();
     let mut sender = Sender::begin(&primary, from, None).unwrap();
@@ -333,9 +332,7 @@ fn another_host_is_asked_where_one_gives_log_that_is_refused_each_time() {
 fn what_came_before_a_connection_ended_is_durable_though_nothing_follows() {
     let primary_disk = template(&small_options());
     let primary = open(&primary_disk, &small_options());
-    let options =
-        HoldOptions { kind: HoldKind::Standby, lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
-    let _hold = primary.log().hold("standby", options, None).unwrap();
+    let _hold = hold_of_standby(&primary);
     let standby = standby_of(&primary_disk);
     let from = standby.standby().unwrap().wanted().unwrap();
     let mut sender = Sender::begin(&primary, from, None).unwrap();

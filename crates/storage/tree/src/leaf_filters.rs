@@ -20,7 +20,7 @@
 //! * A slot has the keys of one image of a leaf, by page and mark. The descent that asks has the mark from the page above. So what was
 //!   replaced by another image is not asked, and is dropped besides, as in the cache (`published`).
 //! * A filter has all keys of its leaf. It may say of others that they are there.
-//! * The bits of a slot do not change while somebody asks it.
+//! * The bits of a slot do not change while a reader asks the slot.
 //!
 //! Blocks as in Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters" (JEA 2009).
 
@@ -59,18 +59,18 @@ const IDENTITY: u64 = ASKING - 1;
 const MARK_BITS: u32 = 32;
 /// Numbers of pages that share a slot are smaller.
 const SHARING_MAX: u64 = IDENTITY >> MARK_BITS;
-/// Of an empty slot.
+/// Identity of an empty slot.
 const EMPTY: u64 = 0;
-/// Of one that somebody fills.
+/// Identity of a slot that is being filled.
 const TAKEN: u64 = IDENTITY;
-/// Of one that somebody fills in vain.
+/// Identity of a slot that is being filled in vain.
 const TAKEN_IN_VAIN: u64 = TAKEN - 1;
 
 /// Slots whose memory is taken together, when one of them is used.
 #[derive(Debug)]
 struct Chunk {
     tags: Box<[AtomicU64]>,
-    /// Of one slot after the other.
+    /// The bits of the slots, one slot after the other.
     bits: Box<[AtomicU64]>,
 }
 
@@ -223,7 +223,7 @@ impl<'f> Slot<'f> {
         Some(Asking { tag: self.tag })
     }
 
-    /// Takes it to fill it with `own`. Not if somebody has it or is asking; a filter that was of use is spared once.
+    /// Takes the slot to fill it with `own`. Fails while others fill or ask it. A filter that was of use is spared once.
     fn take(&self, own: u64) -> bool {
         let tag = self.tag.load(Ordering::Relaxed);
         let identity = tag & IDENTITY;
@@ -236,7 +236,7 @@ impl<'f> Slot<'f> {
         self.tag.compare_exchange(tag, change, Ordering::SeqCst, Ordering::Relaxed).is_ok() && !is_spared
     }
 
-    /// For who has taken it.
+    /// For the one who has taken the slot.
     fn fill(&self, leaf: &LeafView<'_>) {
         let mut bits = vec![0; self.bits.len()];
         for row in 0..leaf.len() {
@@ -248,7 +248,7 @@ impl<'f> Slot<'f> {
         self.bits.iter().zip(bits).for_each(|(word, bits)| word.store(bits, Ordering::Relaxed));
     }
 
-    /// By who has taken it. Returns whether nobody wants it to be empty.
+    /// For the one who has taken the slot. Returns `false` if the filter was dropped meanwhile: the slot is empty then.
     fn give_back(&self, identity: u64) -> bool {
         let given = self.tag.compare_exchange(TAKEN, identity, Ordering::Release, Ordering::Relaxed);
         if given.is_err() {
@@ -412,7 +412,7 @@ mod tests {
         assert!(insert(&filters, &page) && filters.lacks(at, b"other"));
     }
 
-    /// Pages that share a slot take turns there, while others ask and drop: nobody is told that a leaf lacks a key that it has.
+    /// Pages that share a slot take turns, while readers ask and writers drop: no answer denies a key that the leaf has.
     #[test]
     fn who_asks_while_a_slot_changes_hands_is_told_nothing_wrong() {
         const TURNS: u64 = 20_000;

@@ -160,7 +160,7 @@ struct RestOfIndex {
     ahead: VecDeque<Vec<u8>>,
     /// So many are asked for next.
     ahead_next: usize,
-    /// What was wrong with the entry behind those.
+    /// The error of the entry after those.
     failed: Option<Box<SqlError>>,
 }
 

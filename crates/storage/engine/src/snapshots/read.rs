@@ -17,7 +17,7 @@ use crate::snapshots::view::View;
 
 /// Rows of a batch that are asked for at a time.
 pub(crate) const READ_AHEAD_ROWS: usize = 64;
-/// Of these, about so many are tried first.
+/// Rows of a batch that are looked at first.
 const TRIED: usize = 4;
 
 /// What runs know about a row.
