@@ -135,6 +135,41 @@ fn a_full_disk_refuses_changes_and_loses_nothing() {
     });
 }
 
+#[test]
+fn temporary_files_leave_a_part_of_the_disk_to_the_database() {
+    in_own_mounts("full_disk::temporary_files_leave_a_part_of_the_disk_to_the_database", || {
+        let mut place = Place::with_database("disk/db");
+        let disk = SmallDisk::mount(place.path().join("disk"), "400m");
+        place.temporary_directory = Some(disk.path.clone());
+        let serving = place.serve(&["--memtable-mib", "8"]);
+        let (mut greedy, mut other) = (serving.client(), serving.client());
+        rows(&mut other, "create table t (a bigint primary key, b text)");
+        let mut kept = 0;
+        let refused = loop {
+            let rows = "select repeat('x', 1000) || i from generate_series(1, 10000) i";
+            match answered(&mut greedy, &format!("declare c{kept} cursor with hold for {rows}")) {
+                Ok(_) => kept += 1,
+                Err(refused) => break refused,
+            }
+        };
+        let Failure::Told { code, line } = &refused else { panic!("{refused:?}") };
+        assert!(code == "53100" && line.contains("its volume is nearly full"), "{line}");
+        // What was kept before is there, and takes its part of the disk meanwhile.
+        for number in 0..100 {
+            insert(&mut other, number).unwrap();
+        }
+        has_rows(&mut other, 100);
+        assert!(kept > 0);
+        for number in 0..kept {
+            let row = value(&mut greedy, &format!("fetch absolute 10000 from c{number}"));
+            assert_eq!(row, format!("{}10000", "x".repeat(1000)));
+        }
+        drop((greedy, other));
+        serving.end();
+        place.check();
+    });
+}
+
 /// The primary goes on, readers of the standby do, and the standby itself does when there is room.
 #[test]
 fn a_standby_on_a_full_disk_is_read_and_goes_on_when_there_is_room() {

@@ -13,6 +13,8 @@ use crate::client::{Client, Message, query, shown};
 pub(crate) struct Place {
     directory: tempfile::TempDir,
     database: &'static str,
+    /// `TMPDIR` of its servers.
+    pub(crate) temporary_directory: Option<PathBuf>,
 }
 
 impl Place {
@@ -22,7 +24,7 @@ impl Place {
 
     /// With a database elsewhere.
     pub(crate) fn with_database(database: &'static str) -> Place {
-        Place { directory: tempfile::tempdir().unwrap(), database }
+        Place { directory: tempfile::tempdir().unwrap(), database, temporary_directory: None }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -63,6 +65,9 @@ impl Place {
         let port = port.to_string();
         let words = ["serve", database, "--json", "--port", &port, "--unix-socket", "off"];
         let mut command = self.command(&words);
+        if let Some(directory) = &self.temporary_directory {
+            command.env("TMPDIR", directory);
+        }
         command.args(more).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
         Started { child: command.spawn().unwrap(), log }
     }

@@ -54,6 +54,7 @@ pub use memory::{Limits, MemoryBudget};
 pub(crate) use memory::{Reservation, values_bytes};
 pub use plan::Plan;
 pub(crate) use spill::KeptRows;
+pub use spill::TemporaryFiles;
 pub use storage::{
     Inserted, KeyBound, KeyRange, Locked, NoStatistics, OnConflict, ScanRequest, Statistics, Storage,
     TableScan,

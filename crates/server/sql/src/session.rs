@@ -52,6 +52,7 @@ use seawall_values::user_types::UserTypes;
 use seawall_values::{Oid, SqlError, SqlResult, TypeReference};
 
 use crate::catalog::source::Asker;
+use crate::execute::TemporaryFiles;
 use crate::monitor::Monitor;
 use crate::schema::store::SearchPath;
 use crate::storage::StorageSession;
@@ -266,6 +267,7 @@ pub struct Session {
     activity: Arc<activity::SessionActivity>,
     attention: attention::Attention,
     advisory: advisory::HeldAdvisoryLocks,
+    temporary_files: Arc<TemporaryFiles>,
     on_commit: define::on_commit::OnCommitTables,
     cancel: CancelHandle,
     /// Where the record of its last commit that wrote something ends.

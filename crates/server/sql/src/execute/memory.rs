@@ -2,9 +2,9 @@
 
 mod budget;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::spill::TemporaryFiles;
 pub use budget::MemoryBudget;
 pub(crate) use budget::Reservation;
 use seawall_values::{Datum, SqlError, SqlResult, SqlState};
@@ -18,8 +18,8 @@ pub struct Limits {
     pub statement_memory: usize,
     /// What all statements keep together: above its limit, the one that asks fails with `53200`.
     pub budget: Arc<MemoryBudget>,
-    /// Where temporary files are made.
-    pub temporary_directory: PathBuf,
+    /// The temporary files of the session.
+    pub temporary_files: Arc<TemporaryFiles>,
 }
 
 impl Default for Limits {
@@ -28,7 +28,7 @@ impl Default for Limits {
             work_memory: 4 << 20,
             statement_memory: 256 << 20,
             budget: Arc::default(),
-            temporary_directory: std::env::temp_dir(),
+            temporary_files: Arc::default(),
         }
     }
 }

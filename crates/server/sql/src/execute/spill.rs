@@ -6,10 +6,11 @@ mod kept_rows;
 mod partitions;
 mod row_codec;
 mod row_store;
+mod temporary_files;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
 use seawall_values::{Datum, SqlError, SqlResult, SqlState};
@@ -17,6 +18,7 @@ use seawall_values::{Datum, SqlError, SqlResult, SqlState};
 pub(crate) use kept_rows::KeptRows;
 pub(crate) use partitions::{Part, Partitions, Source};
 pub(crate) use row_store::{Cursor, RowStore};
+pub use temporary_files::TemporaryFiles;
 
 /// Bytes that are written and read at a time.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -33,6 +35,8 @@ pub(crate) struct SpillFile {
     /// Bytes in the file.
     written: u64,
     rows: u64,
+    /// What it counts for.
+    session: Arc<TemporaryFiles>,
 }
 
 #[cold]
@@ -45,14 +49,15 @@ fn failure(what: &str, error: &std::io::Error) -> Box<SqlError> {
 }
 
 impl SpillFile {
-    /// A new file in a directory.
-    pub(crate) fn create(directory: &Path) -> SqlResult<SpillFile> {
+    /// A new file of a session.
+    pub(crate) fn create(session: &Arc<TemporaryFiles>) -> SqlResult<SpillFile> {
+        let directory = session.directory();
         let file = tempfile::tempfile_in(directory).map_err(|error| {
             let mut error = failure("create", &error);
             error.detail = Some(format!("The directory is \"{}\".", directory.display()));
             error
         })?;
-        Ok(SpillFile { file, buffer: Vec::new(), written: 0, rows: 0 })
+        Ok(SpillFile { file, buffer: Vec::new(), written: 0, rows: 0, session: Arc::clone(session) })
     }
 
     pub(crate) fn rows(&self) -> u64 {
@@ -79,16 +84,35 @@ impl SpillFile {
         Ok(position)
     }
 
+    /// Writes what is in the buffer, and gives the buffer's memory back: no row follows.
+    pub(crate) fn finish(&mut self) -> SqlResult<()> {
+        self.flush()?;
+        self.buffer = Vec::new();
+        Ok(())
+    }
+
     /// Writes what is in the buffer.
     fn flush(&mut self) -> SqlResult<()> {
-        self.file.write_all_at(&self.buffer, self.written).map_err(|error| failure("write", &error))?;
-        self.written += self.buffer.len() as u64;
+        let bytes = self.buffer.len() as u64;
+        self.session.take(&self.file, self.written, bytes)?;
+        let written = self.file.write_all_at(&self.buffer, self.written);
+        if let Err(error) = written {
+            self.session.give_back(bytes);
+            return Err(failure("write", &error));
+        }
+        self.written += bytes;
         self.buffer.clear();
         Ok(())
     }
 
     fn end(&self) -> u64 {
         self.written + self.buffer.len() as u64
+    }
+}
+
+impl Drop for SpillFile {
+    fn drop(&mut self) {
+        self.session.give_back(self.written);
     }
 }
 

@@ -1,7 +1,6 @@
 //! What all sessions of a database share.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,8 +68,6 @@ pub struct SqlDatabase {
     pub memory: Arc<MemoryBudget>,
     /// Takes effect with the next look; sessions that there are show what was before.
     pub(super) automatic_analyze: Mutex<AutomaticAnalyze>,
-    /// Where statements put what their memory does not hold.
-    pub(crate) temporary_directory: PathBuf,
     /// Microseconds since 2000-01-01 UTC.
     pub(crate) started_at: i64,
 }
@@ -92,7 +89,6 @@ impl SqlDatabase {
             prepared_rows: Mutex::default(),
             memory: Arc::default(),
             automatic_analyze: Mutex::default(),
-            temporary_directory: std::env::temp_dir(),
             started_at: super::settings::clock(),
         }))
     }
@@ -154,6 +150,7 @@ impl SqlDatabase {
             attention: activity.attention.clone(),
             activity,
             advisory: HeldAdvisoryLocks::new(locks),
+            temporary_files: Arc::default(),
             cancel,
             last_commit: None,
             measured: super::measure::Measured::default(),

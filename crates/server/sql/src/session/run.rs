@@ -295,11 +295,12 @@ impl Session {
 
     /// The memory that a statement may use.
     pub(super) fn limits(&self) -> Limits {
+        self.temporary_files.set_limit(self.settings.temporary_file_limit());
         Limits {
             work_memory: self.settings.work_memory(),
             statement_memory: self.settings.statement_memory(),
             budget: Arc::clone(&self.database.memory),
-            temporary_directory: self.database.temporary_directory.clone(),
+            temporary_files: Arc::clone(&self.temporary_files),
         }
     }
 

@@ -665,6 +665,11 @@ impl SessionSettings {
         self.effective.work_memory
     }
 
+    /// `temp_file_limit` in bytes; `u64::MAX`: no limit.
+    pub(crate) fn temporary_file_limit(&self) -> u64 {
+        self.effective.temporary_file_limit
+    }
+
     /// `default_statistics_target`.
     pub(crate) fn statistics_target(&self) -> usize {
         self.effective.statistics_target

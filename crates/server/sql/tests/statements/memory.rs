@@ -82,3 +82,27 @@ fn statements_side_by_side_keep_within_the_limit() {
     });
     assert_eq!(database.database.memory.used(), 0);
 }
+
+/// All temporary files of a session count, as long as they are there; those of another session do not.
+#[test]
+fn temporary_files_of_a_session_have_a_limit() {
+    const SORT: &str = "select repeat('x', 1000) || n as t from generate_series(1, 1500) as n order by t";
+    let database = TestDatabase::new();
+    let (mut one, mut other) = (database.connect(), database.connect());
+    let refused = "ERROR 53400: temporary file size exceeds temp_file_limit (2048kB)";
+    assert_eq!(one.run("select setting from pg_settings where name = 'temp_file_limit'")[1], "-1");
+    for client in [&mut one, &mut other] {
+        client.run("set work_mem = '64kB'; set temp_file_limit = '2MB'");
+    }
+    let held = HOLD.replace("550", "1000");
+    assert_eq!(last(&mut one, SORT), "-> SELECT 1500");
+    assert_eq!(last(&mut one, &held), "-> DECLARE CURSOR");
+    assert_eq!(last(&mut one, SORT), refused);
+    assert_eq!(last(&mut other, SORT), "-> SELECT 1500");
+    assert_eq!(last(&mut one, "close c"), "-> CLOSE CURSOR");
+    assert_eq!(last(&mut one, SORT), "-> SELECT 1500");
+    one.run("set temp_file_limit = 0");
+    assert_eq!(last(&mut one, SORT), "ERROR 53400: temporary file size exceeds temp_file_limit (0kB)");
+    assert_eq!(last(&mut one, "set temp_file_limit = -1; select 1"), "-> SELECT 1");
+    assert_eq!(last(&mut one, SORT), "-> SELECT 1500");
+}

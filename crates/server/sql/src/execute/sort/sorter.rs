@@ -97,10 +97,11 @@ impl Sorter {
         if let Some(wanted) = self.wanted {
             self.rows.truncate(wanted);
         }
-        let mut run = SpillFile::create(&context.state.memory.limits().temporary_directory)?;
+        let mut run = SpillFile::create(&context.state.memory.limits().temporary_files)?;
         for row in self.rows.drain(..) {
             run.push(&row)?;
         }
+        run.finish()?;
         self.share.clear(&mut context.state.memory);
         self.runs.push(run);
         Ok(())
@@ -130,11 +131,12 @@ impl Sorter {
         while self.runs.len() > MERGED_RUNS_MAX {
             let rest = self.runs.split_off(MERGED_RUNS_MAX);
             let mut merge = Merge::new(self.keys.clone(), std::mem::replace(&mut self.runs, rest))?;
-            let mut run = SpillFile::create(&context.state.memory.limits().temporary_directory)?;
+            let mut run = SpillFile::create(&context.state.memory.limits().temporary_files)?;
             while let Some(row) = merge.next()? {
                 context.tick()?;
                 run.push(&row)?;
             }
+            run.finish()?;
             // In front, so that equal rows stay in the order in which they came.
             self.runs.insert(0, run);
         }

@@ -46,7 +46,7 @@ impl Partitions {
         let index = self.index(hash);
         let file = match &mut self.files[index] {
             Some(file) => file,
-            none => none.insert(SpillFile::create(&context.state.memory.limits().temporary_directory)?),
+            none => none.insert(SpillFile::create(&context.state.memory.limits().temporary_files)?),
         };
         file.push(row)?;
         Ok(())

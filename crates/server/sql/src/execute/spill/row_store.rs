@@ -89,7 +89,7 @@ impl RowStore {
     fn account(&mut self, bytes: usize, memory: &mut Memory) -> SqlResult<()> {
         self.share.grow(memory, bytes)?;
         if memory.is_to_spill(self.share.bytes()) {
-            self.spilled = Some(SpillFile::create(&memory.limits().temporary_directory)?);
+            self.spilled = Some(SpillFile::create(&memory.limits().temporary_files)?);
         }
         Ok(())
     }

@@ -97,7 +97,7 @@ proptest! {
 
 #[test]
 fn rows_are_read_while_more_are_written() {
-    let mut file = SpillFile::create(&std::env::temp_dir()).expect("a file");
+    let mut file = SpillFile::create(&Arc::default()).expect("a file");
     let mut reader = SpillReader::default();
     for number in 0..20_000 {
         file.push(&[Datum::Int4(number), Datum::text("x".repeat(20))]).expect("pushed");
@@ -111,7 +111,7 @@ fn rows_are_read_while_more_are_written() {
 
 #[test]
 fn a_damaged_file_is_reported() {
-    let mut file = SpillFile::create(&std::env::temp_dir()).expect("a file");
+    let mut file = SpillFile::create(&Arc::default()).expect("a file");
     file.push(&[Datum::Int8(77)]).expect("pushed");
     file.flush().expect("written");
     file.file.write_all_at(&[0xFF], 20).expect("damaged");

@@ -12,7 +12,7 @@ use crate::session::Timeouts;
 use crate::session::measure::SlowStatements;
 
 /// Settings that no plan depends on.
-const APART_FROM_PLANS: [&str; 13] = [
+const APART_FROM_PLANS: [&str; 14] = [
     "application_name",
     "client_min_messages",
     "default_transaction_deferrable",
@@ -26,6 +26,7 @@ const APART_FROM_PLANS: [&str; 13] = [
     "log_parameter_max_length",
     "statement_timeout",
     "synchronous_commit",
+    "temp_file_limit",
 ];
 
 /// The values now.
@@ -41,6 +42,7 @@ pub(super) struct Effective {
     pub(super) lock_timeout: Option<Duration>,
     pub(super) work_memory: usize,
     pub(super) statement_memory: usize,
+    pub(super) temporary_file_limit: u64,
     pub(super) slow_statements: SlowStatements,
     pub(super) statistics_target: usize,
     pub(super) synchronous_commit: SynchronousCommit,
@@ -68,6 +70,7 @@ impl Effective {
             lock_timeout: None,
             work_memory: 0,
             statement_memory: 0,
+            temporary_file_limit: u64::MAX,
             slow_statements: SlowStatements::default(),
             statistics_target: 0,
             synchronous_commit: SynchronousCommit::On,
@@ -115,6 +118,11 @@ impl Effective {
             }
             "work_mem" => self.work_memory = kilobytes(value),
             "seawall.statement_memory" => self.statement_memory = kilobytes(value),
+            // A negative number: no limit.
+            "temp_file_limit" => {
+                self.temporary_file_limit =
+                    value.parse::<u64>().map_or(u64::MAX, |kilobytes| kilobytes.saturating_mul(1024));
+            }
             "default_statistics_target" => self.statistics_target = value.parse().unwrap_or(100),
             "synchronous_commit" => self.synchronous_commit = SynchronousCommit::named(value),
             "client_min_messages" => self.client_min_messages = MessageLevel::named(value),
