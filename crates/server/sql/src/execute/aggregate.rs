@@ -169,27 +169,28 @@ impl Aggregate {
     }
 
     /// After all groups were given: rows that were put aside, then the next set.
-    fn next_phase(&mut self, context: &mut Context<'_>) {
+    fn next_phase(&mut self, context: &mut Context<'_>) -> SqlResult<()> {
         self.forget(context);
         if let Some(spilled) = self.spilled.take() {
-            self.pending.extend(spilled.into_parts());
+            self.pending.extend(spilled.into_parts()?);
         }
         if let Some(part) = self.pending.pop() {
             self.level = part.level;
             self.source = Source::part(Some(part));
             self.phase = Phase::Fill;
-            return;
+            return Ok(());
         }
         self.level = 0;
         self.set += 1;
         if self.set >= self.plan.sets.len() {
             self.kept.clear(context);
             self.phase = Phase::Done;
-            return;
+            return Ok(());
         }
         self.groups = new_groups(&self.plan, self.set);
         self.cursor = Cursor::default();
         self.phase = Phase::Fill;
+        Ok(())
     }
 }
 
@@ -212,7 +213,7 @@ impl Node for Aggregate {
                     self.phase = Phase::Give(group + 1);
                     return Ok(true);
                 }
-                Phase::Give(_) => self.next_phase(context),
+                Phase::Give(_) => self.next_phase(context)?,
                 Phase::Done => return Ok(false),
             }
         }

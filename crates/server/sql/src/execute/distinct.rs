@@ -84,9 +84,9 @@ impl Distinct {
     }
 
     /// Turns to the rows that were put aside. `false`: there are none.
-    fn next_part(&mut self, context: &mut Context<'_>) -> bool {
+    fn next_part(&mut self, context: &mut Context<'_>) -> SqlResult<bool> {
         if let Some(spilled) = self.spilled.take() {
-            self.pending.extend(spilled.into_parts());
+            self.pending.extend(spilled.into_parts()?);
         }
         self.seen.clear();
         self.share.clear(&mut context.state.memory);
@@ -94,7 +94,7 @@ impl Distinct {
         let has_part = part.is_some();
         self.level = part.as_ref().map_or(0, |part| part.level);
         self.source = Source::part(part);
-        has_part
+        Ok(has_part)
     }
 }
 
@@ -109,7 +109,7 @@ impl Node for Distinct {
                 if self.is_new(context)? {
                     return Ok(true);
                 }
-            } else if !self.next_part(context) {
+            } else if !self.next_part(context)? {
                 return Ok(false);
             }
         }

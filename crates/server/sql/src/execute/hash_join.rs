@@ -188,7 +188,7 @@ impl HashJoin {
                 left.push(self.hash, &row, context)?;
             }
         }
-        self.pending.extend(left.into_pairs(right));
+        self.pending.extend(left.into_pairs(right)?);
         self.left_source = Source::Nothing;
         Ok(())
     }

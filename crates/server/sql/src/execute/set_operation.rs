@@ -158,7 +158,7 @@ impl Counted {
             context.save(&plan.left_slots, &mut row);
             left.push(self.known.hash(&row), &row, context)?;
         }
-        self.pending.extend(left.into_pairs(right));
+        self.pending.extend(left.into_pairs(right)?);
         Ok(())
     }
 

@@ -102,6 +102,8 @@ impl SpillFile {
         }
         self.written += bytes;
         self.buffer.clear();
+        // A long row is no reason to keep as much.
+        self.buffer.shrink_to(2 * BUFFER_BYTES);
         Ok(())
     }
 
@@ -168,6 +170,8 @@ impl SpillReader {
         if !is_inside {
             let left = usize::try_from(file.written.saturating_sub(position)).unwrap_or(usize::MAX);
             let length = left.min(count.max(BUFFER_BYTES));
+            self.buffer.truncate(length);
+            self.buffer.shrink_to(2 * BUFFER_BYTES);
             self.buffer.resize(length, 0);
             self.buffer_start = position;
             file.file.read_exact_at(&mut self.buffer, position).map_err(|error| failure("read", &error))?;

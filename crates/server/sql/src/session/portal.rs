@@ -637,6 +637,8 @@ impl Session {
         let cancel = Arc::clone(&self.cancel.requested);
         let as_of = running.as_of;
         let mut given = 0;
+        // It may have changed since the statement began.
+        self.temporary_files.set_limit(self.settings.temporary_file_limit());
         let is_done = self.with_tables(as_of, |tables| {
             let mut environment = Environment { storage: &mut *tables, settings: &settings, cancel: &cancel };
             let mut row = EncodedRow::default();
@@ -648,6 +650,10 @@ impl Session {
                 given += 1;
                 if let Some(kept) = &mut running.kept {
                     kept.push(running.execution.values())?;
+                    // Nobody has said that the cursor is to go back, so no file is written for that.
+                    if !running.keeps_all && kept.is_spilled() {
+                        running.kept = None;
+                    }
                 }
                 if let Some(sink) = &mut sink {
                     running.encoding.encode(

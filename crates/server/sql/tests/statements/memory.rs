@@ -89,10 +89,10 @@ fn temporary_files_of_a_session_have_a_limit() {
     const SORT: &str = "select repeat('x', 1000) || n as t from generate_series(1, 1500) as n order by t";
     let database = TestDatabase::new();
     let (mut one, mut other) = (database.connect(), database.connect());
-    let refused = "ERROR 53400: temporary file size exceeds temp_file_limit (2048kB)";
+    let refused = "ERROR 53400: temporary file size exceeds temp_file_limit (2200kB)";
     assert_eq!(one.run("select setting from pg_settings where name = 'temp_file_limit'")[1], "-1");
     for client in [&mut one, &mut other] {
-        client.run("set work_mem = '64kB'; set temp_file_limit = '2MB'");
+        client.run("set work_mem = '64kB'; set temp_file_limit = '2200kB'");
     }
     let held = HOLD.replace("550", "1000");
     assert_eq!(last(&mut one, SORT), "-> SELECT 1500");
@@ -103,6 +103,25 @@ fn temporary_files_of_a_session_have_a_limit() {
     assert_eq!(last(&mut one, SORT), "-> SELECT 1500");
     one.run("set temp_file_limit = 0");
     assert_eq!(last(&mut one, SORT), "ERROR 53400: temporary file size exceeds temp_file_limit (0kB)");
+    // Who only reads on needs no file to go back, whatever the cursor remembers as long as it has memory for that.
+    let read = one.run(&format!("begin; declare d cursor for {SORT}; fetch all in d"));
+    assert!(read.last().unwrap().starts_with("ERROR 53400"), "a sort needs one: {read:?}");
+    one.run("rollback");
+    let scan = "select repeat('x', 1000) || n as t from generate_series(1, 1500) as n";
+    assert_eq!(
+        last(&mut one, &format!("begin; declare d cursor for {scan}; fetch all in d")),
+        "-> FETCH 1500"
+    );
+    assert_eq!(last(&mut one, "rollback"), "-> ROLLBACK");
+    // The limit of now counts, and not that of the moment when the cursor was made.
+    one.run(&format!(
+        "set temp_file_limit = -1; begin; declare d scroll cursor for {scan}; set temp_file_limit = 0"
+    ));
+    assert_eq!(
+        last(&mut one, "fetch all in d"),
+        "ERROR 53400: temporary file size exceeds temp_file_limit (0kB)"
+    );
+    assert_eq!(last(&mut one, "rollback"), "-> ROLLBACK");
     assert_eq!(last(&mut one, "set temp_file_limit = -1; select 1"), "-> SELECT 1");
     assert_eq!(last(&mut one, SORT), "-> SELECT 1500");
 }

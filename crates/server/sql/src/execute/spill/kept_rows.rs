@@ -48,6 +48,11 @@ impl KeptRows {
         self.store.push_within(&self.row, &mut self.memory)
     }
 
+    /// No row is added any more: what buffered them goes.
+    pub(crate) fn finish(&mut self) -> SqlResult<()> {
+        self.store.finish()
+    }
+
     /// The row with a number.
     pub(crate) fn read(&mut self, number: u64) -> SqlResult<&[Datum]> {
         let index = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);

@@ -52,17 +52,22 @@ impl Partitions {
         Ok(())
     }
 
-    /// The files that have rows.
-    pub(crate) fn into_parts(self) -> impl Iterator<Item = Part> {
+    /// The files that have rows. They get no more.
+    pub(crate) fn into_parts(mut self) -> SqlResult<impl Iterator<Item = Part>> {
         let level = self.level + 1;
-        self.files.into_iter().flatten().map(move |file| Part { file, level })
+        self.files.iter_mut().flatten().try_for_each(SpillFile::finish)?;
+        Ok(self.files.into_iter().flatten().map(move |file| Part { file, level }))
     }
 
     /// The files of two sides, in pairs; one side of a pair may be empty.
-    pub(crate) fn into_pairs(self, other: Partitions) -> impl Iterator<Item = (Option<Part>, Option<Part>)> {
+    pub(crate) fn into_pairs(
+        mut self,
+        mut other: Partitions,
+    ) -> SqlResult<impl Iterator<Item = (Option<Part>, Option<Part>)>> {
         let level = self.level + 1;
+        self.files.iter_mut().chain(&mut other.files).flatten().try_for_each(SpillFile::finish)?;
         let part = move |file: Option<SpillFile>| file.map(|file| Part { file, level });
-        self.files.into_iter().zip(other.files).map(move |(left, right)| (part(left), part(right)))
+        Ok(self.files.into_iter().zip(other.files).map(move |(left, right)| (part(left), part(right))))
     }
 }
 

@@ -86,6 +86,11 @@ impl RowStore {
         self.account(values_bytes(row), memory)
     }
 
+    /// No row is added any more: what buffered them goes.
+    pub(crate) fn finish(&mut self) -> SqlResult<()> {
+        self.spilled.as_mut().map_or(Ok(()), SpillFile::finish)
+    }
+
     fn account(&mut self, bytes: usize, memory: &mut Memory) -> SqlResult<()> {
         self.share.grow(memory, bytes)?;
         if memory.is_to_spill(self.share.bytes()) {

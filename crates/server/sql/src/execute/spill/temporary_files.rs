@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_values::{SqlError, SqlResult, SqlState};
 
-use super::failure;
-
 /// The part of a volume that temporary files leave free, and its limit in bytes: the log and the pages of the database may be on the same
 /// volume, and one statement must not take from all commits what they need.
 const FREE_SHARE: u64 = 20;
 const FREE_BYTES_MAX: u64 = 1 << 30;
 
-/// The space on the volume is looked up each time a file has grown by so much.
+/// The space on the volume is looked up each time the files of all sessions have grown by so much, and before the first bytes of each.
 const LOOKED_UP_BYTES: u64 = 1 << 20;
+/// What all sessions of the process have written: their files are on one volume. `Relaxed`: a count that guards no other memory.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// What the temporary files of one session take.
 #[derive(Debug)]
@@ -53,8 +53,9 @@ impl TemporaryFiles {
         if self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_err() {
             return Err(beyond_limit(limit));
         }
-        let is_looked_up = written / LOOKED_UP_BYTES != (written + bytes) / LOOKED_UP_BYTES || written == 0;
-        let enough = if is_looked_up { leaves_space(file, bytes) } else { Ok(()) };
+        let before = WRITTEN.fetch_add(bytes, Ordering::Relaxed);
+        let is_due = before / LOOKED_UP_BYTES != before.wrapping_add(bytes) / LOOKED_UP_BYTES;
+        let enough = if is_due || written == 0 { look_up(file, bytes) } else { Ok(()) };
         enough.inspect_err(|_| self.give_back(bytes))
     }
 
@@ -64,20 +65,22 @@ impl TemporaryFiles {
     }
 }
 
-/// Whether the file's volume keeps enough when the file grows.
-fn leaves_space(file: &File, bytes: u64) -> SqlResult<()> {
-    let volume = rustix::fs::fstatvfs(file).map_err(|error| failure("find the space for", &error.into()))?;
-    let free = volume.f_bavail.saturating_mul(volume.f_frsize);
-    let kept = kept_free(volume.f_blocks.saturating_mul(volume.f_frsize));
-    if free < kept.saturating_add(bytes) {
-        return Err(beyond_space(free, kept));
+/// Refuses the growth of a file whose volume would keep too little. Where nobody knows, the write itself finds out.
+fn look_up(file: &File, bytes: u64) -> SqlResult<()> {
+    let Ok(volume) = rustix::fs::fstatvfs(file) else { return Ok(()) };
+    let unit = volume.f_frsize;
+    let (all, free) = (volume.f_blocks.saturating_mul(unit), volume.f_bavail.saturating_mul(unit));
+    match missing_space(all, free, bytes) {
+        Some(kept) => Err(beyond_space(free, kept)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// What temporary files leave free on a volume of this size. Volumes of some networks say 0, and have no such part.
-fn kept_free(volume_bytes: u64) -> u64 {
-    (volume_bytes / FREE_SHARE).min(FREE_BYTES_MAX)
+/// What temporary files leave free on a volume of `all` bytes, if the `free` ones would be fewer after a file has got `bytes` more. Volumes of
+/// no size, as some networks and memory without a limit have them, say nothing.
+fn missing_space(all: u64, free: u64, bytes: u64) -> Option<u64> {
+    let kept = (all / FREE_SHARE).min(FREE_BYTES_MAX);
+    (all > 0 && free < kept.saturating_add(bytes)).then_some(kept)
 }
 
 #[cold]
@@ -105,9 +108,10 @@ mod tests {
 
     #[test]
     fn a_part_of_each_volume_stays_free() {
-        assert_eq!(kept_free(0), 0);
-        assert_eq!(kept_free(200 << 20), 10 << 20);
-        assert_eq!(kept_free(1 << 50), 1 << 30);
+        assert_eq!(missing_space(200 << 20, 11 << 20, 1 << 20), None);
+        assert_eq!(missing_space(200 << 20, (11 << 20) - 1, 1 << 20), Some(10 << 20));
+        assert_eq!(missing_space(1 << 50, 1 << 30, 1), Some(1 << 30));
+        assert_eq!(missing_space(0, 0, 1 << 20), None, "a volume that does not say how large it is");
     }
 
     #[test]

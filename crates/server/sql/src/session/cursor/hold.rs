@@ -29,6 +29,9 @@ impl Session {
             running.kept = Some(KeptRows::new(running.planned.output().len(), running.rows, self.limits()));
         }
         self.pull(running, 0, None)?;
+        if let Some(kept) = &mut running.kept {
+            kept.finish()?;
+        }
         running.execution.close();
         Ok(())
     }

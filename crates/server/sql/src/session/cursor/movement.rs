@@ -139,9 +139,6 @@ impl Session {
             let limit = if count == ALL { 0 } else { count - given };
             self.pull(running, limit, sink)?;
             given += running.rows - before;
-            if !running.keeps_all && running.kept.as_ref().is_some_and(|kept| kept.is_spilled()) {
-                running.kept = None;
-            }
         }
         let place = &mut running.place;
         place.is_at_start &= given == 0;
