@@ -96,6 +96,8 @@ pub(crate) struct Pacing {
     fill_highest: AtomicU64,
     /// Writers were slowed until the last checkpoint ended.
     saturated: AtomicBool,
+    /// Bytes that the memtable gets while a part of runs is merged, lately; zero while nothing is merged.
+    merge_fill: AtomicU64,
     pub(crate) room: MemtableRoom,
 }
 
@@ -121,6 +123,7 @@ impl Pacing {
             run_debt: RunDebt::default(),
             fill_highest: AtomicU64::new(0),
             saturated: AtomicBool::new(false),
+            merge_fill: AtomicU64::new(0),
             room: MemtableRoom::new(),
         }
     }
@@ -259,6 +262,18 @@ impl Pacing {
         self.saturated.load(Ordering::Relaxed)
     }
 
+    /// The memtable, of so many bytes at most, has grown by `grown` while a part of runs was merged; `None`: nothing is merged now. A checkpoint
+    /// has to wait for such a part, so the next one begins before the memtable is full by as much.
+    pub(crate) fn note_merge(&self, grown: Option<u64>, limit: u64) {
+        // A few that were short do not tell that the next one is.
+        let fill = grown.map_or(0, |grown| grown.max(self.merge_fill() / 8 * 7).min(limit / 2));
+        self.merge_fill.store(fill, Ordering::Relaxed);
+    }
+
+    pub(crate) fn merge_fill(&self) -> u64 {
+        self.merge_fill.load(Ordering::Relaxed)
+    }
+
     /// Whether a recovery would take too long if no checkpoint starts now.
     pub(crate) fn is_checkpoint_due(&self) -> bool {
         self.recovery_time.is_due()
@@ -273,6 +288,12 @@ impl Pacing {
     /// Whether writers are slowed because merges of runs are behind.
     pub(crate) fn is_behind_with_runs(&self) -> bool {
         self.run_debt.get() > 0.0
+    }
+
+    /// How far merges of runs are behind; see `run_debt`.
+    #[cfg(test)]
+    pub(crate) fn run_debt(&self) -> f64 {
+        self.run_debt.get()
     }
 
     /// A checkpoint is kept in the measurements, as the one with this number.

@@ -152,7 +152,10 @@ impl Engine {
     /// merged. Rests afterwards to keep to the limit of writes.
     fn merge_runs_meanwhile(&self) -> bool {
         let (started, mut totals) = (self.clock().monotonic(), Totals::default());
+        let filled = self.active_bytes();
         let has_merged = self.merge_runs_in_turn(&mut totals);
+        let grown = has_merged.then(|| self.active_bytes().saturating_sub(filled));
+        self.pacing.note_merge(grown, self.active_limit());
         if has_merged {
             self.rest_after_merge(started, totals.written_bytes());
         }

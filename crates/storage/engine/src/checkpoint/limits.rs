@@ -22,7 +22,7 @@ impl Engine {
         // full, and then slow them again, would be a swing.
         let limit = self.active_limit();
         let limit = if self.pacing.is_saturated() { limit / 8 * 7 } else { limit };
-        if active >= limit {
+        if active.saturating_add(self.pacing.merge_fill()) >= limit {
             return Some(Trigger::MemtableFull);
         }
         if self.redo.log_bytes(self.end_to_recover()) >= self.options.checkpoint.log_bytes {

@@ -32,6 +32,8 @@ pub(crate) struct CheckpointState {
     pub(crate) drawn_target: Option<RunNumber>,
     /// What was merged last: where a window and a slice of runs are due, they take turns.
     pub(crate) last_slice: Slice,
+    /// There are too many runs rather than too many leaves in them: then merges of runs go first.
+    pub(crate) are_runs_many: bool,
     /// Which windows have how much of runs; `None` until it is asked for.
     pub(crate) windows: Option<WindowTable>,
     /// Leaves of the main part; leaves of runs, and as many as the rows fill that these delete. By the last table of windows.
@@ -57,6 +59,7 @@ impl CheckpointTurn {
             drawn_run: None,
             drawn_target: None,
             last_slice: Slice::Nothing,
+            are_runs_many: false,
             windows: None,
             counted_leaves: (0, 0),
         };

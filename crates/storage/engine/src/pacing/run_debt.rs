@@ -46,13 +46,25 @@ pub(crate) fn runs_usual(fan_in: u64, run_count: u64) -> u64 {
 impl RunFill {
     /// Zero where runs may be as they are, one where they are at their limit.
     pub(crate) fn debt(&self) -> f64 {
+        self.debt_of_leaves().max(self.debt_of_count()).max(0.0)
+    }
+
+    /// Whether there are too many runs rather than too many leaves in them. Merges of runs into one make them fewer, and windows only
+    /// smaller.
+    pub(crate) fn is_rather_count(&self) -> bool {
+        self.debt_of_count() > self.debt_of_leaves().max(0.0)
+    }
+
+    fn debt_of_leaves(&self) -> f64 {
         let percent = if self.run_percent == 0 { PERCENT_LEFT } else { self.run_percent };
         let soft = number(self.tree_leaves) * number(percent) / 100.0;
         let hard = 2.0 * soft + 4.0 * number(self.memtable_leaves.max(1));
-        let by_leaves = (number(self.leaves) - soft) / (hard - soft);
+        (number(self.leaves) - soft) / (hard - soft)
+    }
+
+    fn debt_of_count(&self) -> f64 {
         let (most, usual) = (number(self.run_count), number(runs_usual(self.fan_in, self.run_count)));
-        let by_count = (number(self.count) - usual) / (most - usual).max(1.0);
-        by_leaves.max(by_count).max(0.0)
+        (number(self.count) - usual) / (most - usual).max(1.0)
     }
 }
 
@@ -138,6 +150,15 @@ mod tests {
         assert!(debt(|fill| (fill.count, fill.fan_in, fill.run_count) = (2, 16, 2)).abs() < 1e-9);
         assert!(debt(|fill| fill.run_percent = 0).abs() < 1e-9, "few are left");
         assert!((debt(|fill| (fill.run_percent, fill.count) = (0, 20)) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_larger_debt_is_known() {
+        assert!(!fill().is_rather_count(), "neither");
+        assert!(RunFill { count: 20, leaves: 424, ..fill() }.is_rather_count());
+        assert!(!RunFill { count: 20, leaves: 426, ..fill() }.is_rather_count());
+        assert!(RunFill { count: 17, leaves: 0, ..fill() }.is_rather_count());
+        assert!(!RunFill { count: 3, leaves: 251, ..fill() }.is_rather_count());
     }
 
     #[test]

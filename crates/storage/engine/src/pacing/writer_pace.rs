@@ -170,10 +170,41 @@ mod tests {
 
     use seawall_simulation::SimulatedDisk;
 
+    use crate::checkpoint::statistics::Trigger;
     use crate::database::Database;
     use crate::environment::Environment;
     use crate::options::{Background, Options};
     use crate::transaction::lock_wait::LockPatience;
+
+    #[test]
+    fn a_checkpoint_begins_early_by_what_the_memtable_gets_while_runs_are_merged() {
+        let options = Options::default().with(|options| {
+            options.background = Background::Manual;
+            options.memory.memtable_bytes = 8 << 20;
+        });
+        let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
+        let database = Database::open(environment, options).unwrap();
+        let (engine, table) = (database.engine(), database.create_table("t").unwrap());
+        let limit = engine.active_limit();
+        while engine.active_bytes() < limit / 4 * 3 {
+            database.put(&table, engine.active_bytes().to_be_bytes(), [1; 1000]).unwrap();
+        }
+        let is_full = || engine.limit_reached() == Some(Trigger::MemtableFull);
+        assert!(!is_full());
+        engine.pacing.note_merge(Some(limit / 8), limit);
+        assert!(!is_full());
+        engine.pacing.note_merge(Some(limit * 2), limit);
+        assert_eq!(engine.pacing.merge_fill(), limit / 2, "not less than half of the memtable is used");
+        assert!(is_full());
+        // Short merges let the next checkpoint begin later, step by step.
+        engine.pacing.note_merge(Some(0), limit);
+        assert!(is_full());
+        (0..6).for_each(|_| engine.pacing.note_merge(Some(0), limit));
+        assert!(!is_full());
+        engine.pacing.note_merge(Some(limit), limit);
+        engine.pacing.note_merge(None, limit);
+        assert!(!is_full(), "nothing is merged");
+    }
 
     #[test]
     fn who_waits_for_room_is_told_when_some_is_given_back() {

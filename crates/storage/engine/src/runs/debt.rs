@@ -13,13 +13,14 @@ use std::sync::Arc;
 
 use seawall_tree::{StoredRun, TreeError};
 
+use crate::catalog::first_local_key;
 use crate::checkpoint::merge_source::first_user_key;
 use crate::checkpoint::statistics::Totals;
 use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::pacing::run_debt::{RunFill, runs_usual};
-use crate::runs::run::Run;
+use crate::runs::run::{Run, RunDescriptor};
 use crate::runs::slice::{Aim, Slice};
 use crate::runs::window_table::WindowTable;
 
@@ -48,7 +49,7 @@ impl Engine {
         // Where all runs are to go it would be work for nothing, unless checkpoints add more of them meanwhile.
         let usual = runs_usual(options.fan_in.into(), options.run_count.into());
         let may_merge_runs = percent > 0 || runs.len() as u64 > usual;
-        let is_window_first = state.last_slice == Slice::Tier;
+        let is_window_first = state.last_slice == Slice::Tier && !state.are_runs_many;
         if may_merge_runs && !is_window_first && self.try_tier_slice(state, totals) == Slice::Tier {
             return Ok(Slice::Tier);
         }
@@ -123,6 +124,7 @@ impl Engine {
         let runs = self.runs_to_merge();
         let options = &self.options.checkpoint.runs;
         if runs.is_empty() {
+            state.are_runs_many = false;
             return self.pacing.note_runs(&RunFill::default(), || self.fill());
         }
         // Where the table is to be read anew, the next merge does that: here it would make a checkpoint longer.
@@ -131,7 +133,11 @@ impl Engine {
             state.counted_leaves = table.weights();
             state.windows = Some(table);
         }
-        let (tree_leaves, leaves) = state.counted_leaves;
+        let (tree_leaves, leaves) = match state.counted_leaves {
+            // A leaf that cannot be read is for those to report who need its rows.
+            (0, _) => self.estimated_leaves(&runs).unwrap_or_default(),
+            counted => counted,
+        };
         let fill = RunFill {
             leaves,
             tree_leaves,
@@ -141,7 +147,26 @@ impl Engine {
             fan_in: u64::from(options.fan_in),
             run_count: u64::from(options.run_count),
         };
+        state.are_runs_many = fill.is_rather_count();
         self.pacing.note_runs(&fill, || self.fill());
+    }
+
+    /// Leaves of the main part and of runs, about, before the table of windows is read for the first time: writers should not find out then
+    /// that they were too fast.
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "an estimate")]
+    #[expect(clippy::cast_sign_loss, reason = "no count is negative")]
+    fn estimated_leaves(&self, runs: &[Arc<Run>]) -> Result<(u64, u64), Error> {
+        let mut run_leaves = 0.0;
+        for run in runs {
+            run_leaves += self.leaves_left(run)?;
+        }
+        let rows = self.tree.estimate_rows(&first_user_key(), &first_local_key());
+        let rows = rows.map_err(|error| Error::tree(&error))?;
+        let sum =
+            |count: fn(&RunDescriptor) -> u64| runs.iter().map(|run| count(&run.descriptor)).sum::<u64>();
+        // Leaves of the main part are as full as those of runs, or less so.
+        let tree_leaves = rows * sum(|run| run.leaves) as f64 / sum(|run| run.rows).max(1) as f64;
+        Ok((tree_leaves as u64, run_leaves as u64))
     }
 
     /// The table of windows with the leaves of `runs`, of which those that are in it are counted already.
@@ -442,6 +467,60 @@ mod tests {
         while merge() != Slice::Nothing {}
         drop(state);
         loaded.expect_rows("in turns");
+    }
+
+    /// What is behind goes first: writers are slowed by the larger of two debts, and windows make only one of them smaller.
+    #[test]
+    fn where_runs_are_too_many_they_become_one_first() {
+        let mut loaded = Loaded::of(open_on(Arc::new(SimulatedDisk::new(3)), |options| {
+            options.checkpoint.chunk_bytes = 16 << 10;
+            let runs = &mut options.checkpoint.runs;
+            (runs.run_percent, runs.fan_in, runs.run_count) = (5, 3, 4);
+        }));
+        let mut random = SeededRandom::new(3);
+        for count in [600, 700, 800, 900] {
+            loaded.change(&mut random, count);
+            checkpoint_into_run(loaded.database.engine(), 0);
+        }
+        let engine = loaded.database.engine();
+        let mut state = engine.checkpoint_turn.take();
+        // As the thread does it that merges.
+        let mut merge = || {
+            engine.note_runs(&mut state);
+            engine.merge_slice(&mut state, Aim::Share, &mut Totals::default()).unwrap()
+        };
+        let mut slices = 0;
+        while engine.view().runs.len() > 3 {
+            assert_eq!(merge(), Slice::Tier, "slice {slices}");
+            slices += 1;
+        }
+        assert!(slices > 3, "{slices}");
+        // No more than usual: now the other debt counts.
+        assert_eq!(merge(), Slice::Window);
+        while merge() != Slice::Nothing {}
+        drop(state);
+        loaded.expect_rows("runs first");
+    }
+
+    /// The first merge reads the table of windows; writers that were let go until then would overtake it.
+    #[test]
+    fn the_debt_of_the_first_runs_is_known_before_windows_are() {
+        let mut loaded = Loaded::new(6, 5);
+        loaded.change(&mut SeededRandom::new(6), 2_000);
+        let engine = loaded.database.engine();
+        checkpoint_into_run(engine, 0);
+        let mut state = engine.checkpoint_turn.take();
+        engine.note_runs(&mut state);
+        assert!(state.windows.is_none());
+        let estimated = engine.pacing.run_debt();
+        engine.merge_slice(&mut state, Aim::NoRuns, &mut Totals::default()).unwrap();
+        engine.note_runs(&mut state);
+        assert!(state.windows.is_some());
+        let (counted, all) = (engine.pacing.run_debt(), 0.0..1.0);
+        assert!(
+            estimated > 0.0 && all.contains(&estimated) && all.contains(&counted),
+            "{estimated}, {counted}"
+        );
     }
 
     /// Rows of several checkpoints that belong between two rows of the main part are merged by chunks, and not all in one.
