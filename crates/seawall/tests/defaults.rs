@@ -25,7 +25,7 @@ fn options_have_the_documented_defaults() {
     assert_eq!(options.checkpoint.threads, processors.min(2));
     assert_eq!(options.checkpoint.page_protection, PageProtection::RecoveryFile);
     assert_eq!(options.checkpoint.page_image_compression, ImageCompression::Lz4);
-    let runs = RunOptions { run_percent: 25, leaves_min: 64, fan_in: 8, run_count: 24, filter_bits: 10 };
+    let runs = RunOptions { run_percent: 25, leaves_min: 64, fan_in: 8, run_count: 32, filter_bits: 10 };
     assert_eq!(options.checkpoint.runs, runs);
     assert_eq!(options.recovery.threads, processors.min(8));
     assert_eq!(options.transaction.isolation, Isolation::Snapshot);

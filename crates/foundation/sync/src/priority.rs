@@ -1,5 +1,8 @@
 //! How a thread stands back behind others.
 
+#[cfg(all(target_os = "linux", not(feature = "shuttle")))]
+use std::cell::OnceCell;
+
 /// What is added to the nice value: a thread that works for a user gets nine times the time of one that gives way, where both want one
 /// processor, and takes the processor at once when it wakes up.
 #[cfg(all(target_os = "linux", not(feature = "shuttle")))]
@@ -9,6 +12,9 @@ const STEPS: i32 = 10;
 /// in full. The caller sleeps meanwhile, and keeps its own priority for what others wait for, before and after. Where the system gives no
 /// thread, the caller runs `work`.
 ///
+/// The thread stays for the caller's next work, and ends soon after the caller: of memory that short-lived threads free, the C library keeps
+/// some for each. It is the only one of a pool of rayon, so what `work` does by means of rayon is done there, too.
+///
 /// Linux only: elsewhere threads have no priority of their own, and the caller runs `work` as it is.
 ///
 /// # Panics
@@ -16,23 +22,32 @@ const STEPS: i32 = 10;
 pub fn giving_way<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     #[cfg(all(target_os = "linux", not(feature = "shuttle")))]
     {
-        let work = std::sync::Mutex::new(Some(work));
-        let take = || work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        std::thread::scope(|scope| {
-            let name = std::thread::current().name().unwrap_or("giving-way").to_owned();
-            let started = std::thread::Builder::new().name(name).spawn_scoped(scope, || {
-                give_way();
-                take().map(|work| work())
-            });
-            let done = match started {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                Err(_) => take().map(|work| work()),
-            };
-            done.expect("the work is done once, by one of the two")
+        thread_local! {
+            /// Tried again each time where the system has given no thread.
+            static HELPER: OnceCell<rayon_core::ThreadPool> = const { OnceCell::new() };
+        }
+        HELPER.with(|helper| {
+            if helper.get().is_none()
+                && let Some(started) = start_helper()
+            {
+                helper.get_or_init(|| started);
+            }
+            match helper.get() {
+                Some(helper) => helper.install(work),
+                None => work(),
+            }
         })
     }
     #[cfg(not(all(target_os = "linux", not(feature = "shuttle"))))]
     work()
+}
+
+/// A thread of lower priority, with the caller's name.
+#[cfg(all(target_os = "linux", not(feature = "shuttle")))]
+fn start_helper() -> Option<rayon_core::ThreadPool> {
+    let name = std::thread::current().name().unwrap_or("giving-way").to_owned();
+    let builder = rayon_core::ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| name.clone());
+    builder.start_handler(|_| give_way()).build().ok()
 }
 
 /// Lowers the priority of the calling thread until the thread ends: only root could raise it again. A refusal of the system changes nothing.
@@ -63,6 +78,23 @@ mod tests {
         assert_eq!(own, (before + STEPS).min(19));
         assert_eq!(started, own);
         assert_eq!(nice(), before);
+    }
+
+    #[test]
+    fn a_caller_has_one_such_thread_until_it_ends() {
+        let (first, second) = (giving_way(rustix::thread::gettid), giving_way(rustix::thread::gettid));
+        assert_eq!(first, second);
+        let of_another = std::thread::spawn(|| giving_way(rustix::thread::gettid)).join().unwrap();
+        assert_ne!(of_another, first);
+        let is_there =
+            || std::path::Path::new(&format!("/proc/self/task/{}", of_another.as_raw_nonzero())).exists();
+        for _ in 0..6_000 {
+            if !is_there() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("the thread is left behind");
     }
 
     #[test]

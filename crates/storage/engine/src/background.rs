@@ -3,7 +3,7 @@
 //! (`archiver`), one for rules about in-doubt transactions if there are any, and one that publishes statistics. A standby has
 //! those for checkpoints and segments, one that applies (`standby::applier`), and one that asks archives what they have
 //! (`standby::archive_hold`); the others start with its promotion.
-//! The log's own flusher is another. None is needed for correctness: with
+//! That for checkpoints has another one of low priority, for what takes long. The log's own flusher is one more. None is needed for correctness: with
 //! `Background::Manual` there are none, and the calling threads do the work.
 
 mod threads;

@@ -288,7 +288,7 @@ pub struct RunOptions {
     /// So many runs of a size become one: 2 to 16. Low: fewer runs to read. High: fewer bytes written. Default 8.
     pub fan_in: u32,
     /// As many runs as there should be: 2 to 64. Writers are slowed before, and at this many, runs become one whatever their sizes. There may
-    /// be more for a time, and while a snapshot is older than a run. Default 24.
+    /// be more for a time, and while a snapshot is older than a run. Default 32.
     pub run_count: u32,
     /// Bits of memory and disk for each row in runs, which spare most lookups of rows that a run does not have: up to 64. 0: none, so
     /// each lookup reads each run. The memory is that of [`MemoryOptions::cache_bytes`], at most a quarter of it: beyond that, lookups
@@ -298,7 +298,7 @@ pub struct RunOptions {
 
 impl Default for RunOptions {
     fn default() -> RunOptions {
-        RunOptions { run_percent: 25, leaves_min: 64, fan_in: 8, run_count: 24, filter_bits: 10 }
+        RunOptions { run_percent: 25, leaves_min: 64, fan_in: 8, run_count: 32, filter_bits: 10 }
     }
 }
 

@@ -96,7 +96,7 @@ pub(crate) struct Pacing {
     fill_highest: AtomicU64,
     /// Writers were slowed until the last checkpoint ended.
     saturated: AtomicBool,
-    /// Bytes that the memtable gets while a part of runs is merged, lately; zero while nothing is merged.
+    /// Bytes that the memtable got lately while a part of runs was merged. `Relaxed`: an estimate.
     merge_fill: AtomicU64,
     pub(crate) room: MemtableRoom,
 }
@@ -262,14 +262,14 @@ impl Pacing {
         self.saturated.load(Ordering::Relaxed)
     }
 
-    /// The memtable, of so many bytes at most, has grown by `grown` while a part of runs was merged; `None`: nothing is merged now. A checkpoint
-    /// has to wait for such a part, so the next one begins before the memtable is full by as much.
-    pub(crate) fn note_merge(&self, grown: Option<u64>, limit: u64) {
-        // A few that were short do not tell that the next one is.
-        let fill = grown.map_or(0, |grown| grown.max(self.merge_fill() / 8 * 7).min(limit / 2));
-        self.merge_fill.store(fill, Ordering::Relaxed);
+    /// The memtable has grown by `grown` while a part of runs was merged, or found to be not due. A checkpoint has to wait for such a part, so
+    /// the next one begins before the memtable, of `limit` bytes, is full by as much.
+    pub(crate) fn note_merge(&self, grown: u64, limit: u64) {
+        // One that was short does not tell that the next one is.
+        self.merge_fill.store(grown.max(self.merge_fill() / 2).min(limit / 2), Ordering::Relaxed);
     }
 
+    /// Bytes that the memtable may get while a part of runs is merged.
     pub(crate) fn merge_fill(&self) -> u64 {
         self.merge_fill.load(Ordering::Relaxed)
     }
@@ -310,6 +310,8 @@ impl Pacing {
         let by_checkpoint = self.throttle.is_limiting() && !self.is_behind_with_runs();
         let saturated = delayed && by_checkpoint && has_threads;
         self.saturated.store(saturated, Ordering::Relaxed);
+        // Where checkpoints leave no time for merges, none delays a checkpoint.
+        self.merge_fill.store(self.merge_fill() / 2, Ordering::Relaxed);
         self.progress.end();
         self.progress.count_chunk();
         self.pace_writers(fill);

@@ -1,4 +1,4 @@
-//! About how many rows are between two keys: by the paths to both, without reading what is between them.
+//! About how many rows, or leaves, are between two keys: by the paths to both, without reading what is between them.
 
 use crossbeam_epoch as epoch;
 
@@ -29,6 +29,17 @@ impl Tree {
     pub fn estimate_rows(&self, from: &[u8], to: &[u8]) -> Result<f64, TreeError> {
         self.pages().estimate_rows(from, to)
     }
+
+    /// About how many leaves begin after `from` and below `to`. As `estimate_rows`, but how full leaves are does not matter.
+    ///
+    /// # Errors
+    /// If a page on the way cannot be read or is damaged.
+    pub fn estimate_leaves(&self, from: &[u8], to: &[u8]) -> Result<f64, TreeError> {
+        let (mut low, mut high) = self.pages().paths(from, to)?;
+        low.pop();
+        high.pop();
+        Ok(between(&low, &high))
+    }
 }
 
 impl PublishedPages {
@@ -37,11 +48,17 @@ impl PublishedPages {
     /// # Errors
     /// If a page on the way cannot be read or is damaged.
     pub fn estimate_rows(&self, from: &[u8], to: &[u8]) -> Result<f64, TreeError> {
+        let (low, high) = self.paths(from, to)?;
+        Ok(between(&low, &high))
+    }
+
+    /// The places of two keys in one version of the tree.
+    fn paths(&self, from: &[u8], to: &[u8]) -> Result<(Vec<Place>, Vec<Place>), TreeError> {
         loop {
             let version = self.version();
             let paths = (self.path(version, from), self.path(version, to));
             if self.is_current(version) {
-                return Ok(rows_between(&paths.0?, &paths.1?));
+                return Ok((paths.0?, paths.1?));
             }
         }
     }
@@ -62,13 +79,14 @@ impl PublishedPages {
     }
 }
 
-/// Rows between two places. Below the page in which the paths part, pages are taken to be as full as those on the paths are on average.
-fn rows_between(low: &[Place], high: &[Place]) -> f64 {
+/// What is between two places, of the level where the paths end: rows, or leaves. Below the page in which the paths part, pages are taken to
+/// be as full as those on the paths are on average.
+fn between(low: &[Place], high: &[Place]) -> f64 {
     let Some(parting) = low.iter().zip(high).position(|(low, high)| low.index != high.index) else {
         return 0.0;
     };
     let below = parting + 1..low.len();
-    let rows_of_child: f64 = low[below.clone()]
+    let of_child: f64 = low[below.clone()]
         .iter()
         .zip(&high[below.clone()])
         .map(|(low, high)| (low.count + high.count) / 2.0)
@@ -78,7 +96,7 @@ fn rows_between(low: &[Place], high: &[Place]) -> f64 {
     };
     let children =
         high[parting].index + share(&high[below.clone()]) - low[parting].index - share(&low[below]);
-    (children * rows_of_child).max(0.0)
+    (children * of_child).max(0.0)
 }
 
 #[cfg(test)]
@@ -91,7 +109,7 @@ mod tests {
 
     #[track_caller]
     fn check(low: &[(usize, usize)], high: &[(usize, usize)], expected: f64) {
-        let found = rows_between(&places(low), &places(high));
+        let found = between(&places(low), &places(high));
         assert!((found - expected).abs() < 1e-6, "{found}, not {expected}");
     }
 
@@ -109,6 +127,14 @@ mod tests {
         check(&[(1, 10), (49, 50)], &[(2, 10), (1, 50)], 2.0);
         // Leaves that are not equally full.
         check(&[(0, 10), (0, 40)], &[(5, 10), (0, 60)], 250.0);
+    }
+
+    #[test]
+    fn without_the_last_level_leaves_are_counted() {
+        // 7 of one level-1 page; of 10 with 20 leaves each; the tree is one leaf.
+        check(&[(3, 10)], &[(10, 10)], 7.0);
+        check(&[(0, 10), (0, 20)], &[(9, 10), (19, 20)], 199.0);
+        check(&[], &[], 0.0);
     }
 
     #[test]

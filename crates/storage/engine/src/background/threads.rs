@@ -153,21 +153,30 @@ impl Engine {
     fn merge_runs_meanwhile(&self) -> bool {
         let (started, mut totals) = (self.clock().monotonic(), Totals::default());
         let filled = self.active_bytes();
-        let has_merged = self.merge_runs_in_turn(&mut totals);
-        let grown = has_merged.then(|| self.active_bytes().saturating_sub(filled));
-        self.pacing.note_merge(grown, self.active_limit());
+        let Some(slice) = self.merge_runs_in_turn(&mut totals) else {
+            if self.view().runs.is_empty() {
+                self.pacing.note_merge(0, self.active_limit());
+            }
+            return false;
+        };
+        self.pacing.note_merge(self.active_bytes().saturating_sub(filled), self.active_limit());
+        if self.limit_reached().is_some() {
+            self.background.want_checkpoint();
+        }
+        let has_merged = slice != Slice::Nothing;
         if has_merged {
             self.rest_after_merge(started, totals.written_bytes());
         }
         has_merged
     }
 
-    fn merge_runs_in_turn(&self, totals: &mut Totals) -> bool {
+    /// `None`: it did not come to that, or failed.
+    fn merge_runs_in_turn(&self, totals: &mut Totals) -> Option<Slice> {
         let may_write = self.lifecycle.check_open().and_then(|()| self.lifecycle.check_not_stopped());
         if self.view().runs.is_empty() || self.checkpoint_turn.is_wanted() || may_write.is_err() {
-            return false;
+            return None;
         }
-        let Some(mut state) = self.checkpoint_turn.try_take() else { return false };
+        let mut state = self.checkpoint_turn.try_take()?;
         let state: &mut CheckpointState = &mut state;
         let aim = self.aim_of_merges(state);
         let merge = || Priority::GivesWay.run(|| self.merge_slice(state, aim, totals));
@@ -179,16 +188,16 @@ impl Engine {
         match merged {
             Ok(Ok(slice)) => {
                 self.note_runs(state);
-                slice != Slice::Nothing
+                Some(slice)
             }
             Ok(Err(error)) => {
                 tracing::error!(%error, "merging runs failed; it will be tried again");
-                false
+                None
             }
             Err(_) => {
                 let error = self.lifecycle.stop("a merge of runs panicked".to_owned());
                 tracing::error!(%error, "merging runs failed");
-                false
+                None
             }
         }
     }
@@ -235,5 +244,43 @@ impl Engine {
             }
             background.rules_work.wait(seen, Some(IDLE));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use seawall_simulation::SimulatedDisk;
+    use seawall_sync::atomic::Ordering;
+
+    use crate::runs::testing::{checkpoint_into_run, open_on};
+
+    #[test]
+    fn what_the_memtable_got_during_merges_counts_half_after_the_next_one() {
+        let database = open_on(Arc::new(SimulatedDisk::new(1)), |_| ()).unwrap();
+        let (engine, table) = (database.engine(), database.create_table("t").unwrap());
+        database.checkpoint().unwrap();
+        database.put(&table, "k", "v").unwrap();
+        checkpoint_into_run(engine, 0);
+        let limit = engine.active_limit();
+        while engine.active_bytes() < limit / 8 * 7 {
+            database.put(&table, engine.active_bytes().to_be_bytes(), [1; 1000]).unwrap();
+        }
+        let is_wanted = || engine.background.checkpoint_wanted.load(Ordering::SeqCst);
+        let merge_after = |fill: u64| {
+            engine.pacing.note_merge(fill, limit);
+            engine.merge_runs_meanwhile();
+            engine.pacing.merge_fill()
+        };
+        // The memtable has got nothing during these merges, so what it got before counts half.
+        assert_eq!(merge_after(limit / 16), limit / 32);
+        assert!(!is_wanted());
+        assert_eq!(merge_after(limit / 2), limit / 4);
+        assert!(is_wanted(), "less than a quarter is left");
+        // Without runs there is nothing to wait for.
+        database.checkpoint().unwrap();
+        engine.change_view(|view| view.runs = [].into());
+        assert_eq!(merge_after(limit / 2), limit / 4);
     }
 }

@@ -17,12 +17,12 @@ impl Engine {
 
     /// Which limit is reached, if any.
     pub(crate) fn limit_reached(&self) -> Option<Trigger> {
-        let active = self.active_bytes();
+        let limit = self.active_limit();
         // Where writers were slowed to the end, the next checkpoint starts at once: to let them go until the memtable is
         // full, and then slow them again, would be a swing.
-        let limit = self.active_limit();
-        let limit = if self.pacing.is_saturated() { limit / 8 * 7 } else { limit };
-        if active.saturating_add(self.pacing.merge_fill()) >= limit {
+        let saved = if self.pacing.is_saturated() { limit / 8 } else { 0 };
+        // And a merge that begins before the memtable is full must not end after that.
+        if self.active_bytes() >= limit - saved.max(self.pacing.merge_fill()) {
             return Some(Trigger::MemtableFull);
         }
         if self.redo.log_bytes(self.end_to_recover()) >= self.options.checkpoint.log_bytes {

@@ -12,7 +12,7 @@ pub(crate) const HISTORY_MAX: usize = 100;
 /// Why a checkpoint was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// The active memtable reached its share of `memory.memtable_bytes`.
+    /// The active memtable reached its share of `memory.memtable_bytes`, or would have before a merge of runs ended.
     MemtableFull,
     /// `checkpoint.log_bytes` of log lay behind the last one.
     LogVolume,

@@ -30,13 +30,14 @@ pub(crate) struct CheckpointState {
     pub(crate) drawn_run: Option<RunNumber>,
     /// As that, of the run to be made of others.
     pub(crate) drawn_target: Option<RunNumber>,
-    /// What was merged last: where a window and a slice of runs are due, they take turns.
+    /// What was merged last: where a window and a slice of runs are due, they take turns, unless there are too many runs.
     pub(crate) last_slice: Slice,
     /// There are too many runs rather than too many leaves in them: then merges of runs go first.
-    pub(crate) are_runs_many: bool,
+    pub(crate) are_too_many_runs: bool,
     /// Which windows have how much of runs; `None` until it is asked for.
     pub(crate) windows: Option<WindowTable>,
-    /// Leaves of the main part; leaves of runs, and as many as the rows fill that these delete. By the last table of windows.
+    /// Leaves of the main part; leaves of runs, and as many as the rows fill that these delete. By the last table of windows; zeros
+    /// before the first, and where there are no runs.
     pub(crate) counted_leaves: (u64, u64),
 }
 
@@ -59,7 +60,7 @@ impl CheckpointTurn {
             drawn_run: None,
             drawn_target: None,
             last_slice: Slice::Nothing,
-            are_runs_many: false,
+            are_too_many_runs: false,
             windows: None,
             counted_leaves: (0, 0),
         };

@@ -49,9 +49,9 @@ impl RunFill {
         self.debt_of_leaves().max(self.debt_of_count()).max(0.0)
     }
 
-    /// Whether there are too many runs rather than too many leaves in them. Merges of runs into one make them fewer, and windows only
-    /// smaller.
-    pub(crate) fn is_rather_count(&self) -> bool {
+    /// Whether there are too many runs rather than too many leaves in them. Merges of runs into one make them fewer; windows mostly make them
+    /// only smaller.
+    pub(crate) fn is_mostly_of_count(&self) -> bool {
         self.debt_of_count() > self.debt_of_leaves().max(0.0)
     }
 
@@ -154,11 +154,11 @@ mod tests {
 
     #[test]
     fn the_larger_debt_is_known() {
-        assert!(!fill().is_rather_count(), "neither");
-        assert!(RunFill { count: 20, leaves: 424, ..fill() }.is_rather_count());
-        assert!(!RunFill { count: 20, leaves: 426, ..fill() }.is_rather_count());
-        assert!(RunFill { count: 17, leaves: 0, ..fill() }.is_rather_count());
-        assert!(!RunFill { count: 3, leaves: 251, ..fill() }.is_rather_count());
+        assert!(!fill().is_mostly_of_count(), "neither");
+        assert!(RunFill { count: 20, leaves: 424, ..fill() }.is_mostly_of_count());
+        assert!(!RunFill { count: 20, leaves: 426, ..fill() }.is_mostly_of_count());
+        assert!(RunFill { count: 17, leaves: 0, ..fill() }.is_mostly_of_count());
+        assert!(!RunFill { count: 3, leaves: 251, ..fill() }.is_mostly_of_count());
     }
 
     #[test]

@@ -98,7 +98,8 @@ impl Engine {
         }
         if reached.is_some() {
             self.background.want_checkpoint();
-        } else if needed < RESERVED_MIN {
+        }
+        if needed < RESERVED_MIN && (reached.is_none() || self.active_bytes() < self.active_limit()) {
             return Ok(0);
         }
         // The throttle aims at the limit; a quarter as much again is for what it cannot foresee.
@@ -191,19 +192,16 @@ mod tests {
         }
         let is_full = || engine.limit_reached() == Some(Trigger::MemtableFull);
         assert!(!is_full());
-        engine.pacing.note_merge(Some(limit / 8), limit);
+        engine.pacing.note_merge(limit / 8, limit);
         assert!(!is_full());
-        engine.pacing.note_merge(Some(limit * 2), limit);
-        assert_eq!(engine.pacing.merge_fill(), limit / 2, "not less than half of the memtable is used");
+        engine.pacing.note_merge(limit * 2, limit);
+        assert_eq!(engine.pacing.merge_fill(), limit / 2, "half of the memtable is used in any case");
         assert!(is_full());
         // Short merges let the next checkpoint begin later, step by step.
-        engine.pacing.note_merge(Some(0), limit);
+        engine.pacing.note_merge(limit / 3, limit);
         assert!(is_full());
-        (0..6).for_each(|_| engine.pacing.note_merge(Some(0), limit));
+        (0..3).for_each(|_| engine.pacing.note_merge(0, limit));
         assert!(!is_full());
-        engine.pacing.note_merge(Some(limit), limit);
-        engine.pacing.note_merge(None, limit);
-        assert!(!is_full(), "nothing is merged");
     }
 
     #[test]

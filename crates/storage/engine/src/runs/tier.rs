@@ -94,7 +94,7 @@ impl Engine {
 
     /// About how many leaves a run has left. Long values do not count: they stay where they are.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    pub(super) fn leaves_left(&self, run: &Run) -> Result<f64, Error> {
+    fn leaves_left(&self, run: &Run) -> Result<f64, Error> {
         let (from, to) = (run.key_of(&first_user_key()), run.key_of(&first_local_key()));
         let rows = self.tree.estimate_rows(&from, &to).map_err(|error| Error::tree(&error))?;
         Ok(rows * run.descriptor.leaves as f64 / run.descriptor.rows as f64)
