@@ -79,7 +79,7 @@ impl PublishedPages {
     }
 }
 
-/// What is between two places, of the level where the paths end: rows, or leaves. Below the page in which the paths part, pages are taken to
+/// Rows or leaves between two places: those of the level where the paths end. Below the page in which the paths part, pages are taken to
 /// be as full as those on the paths are on average.
 fn between(low: &[Place], high: &[Place]) -> f64 {
     let Some(parting) = low.iter().zip(high).position(|(low, high)| low.index != high.index) else {

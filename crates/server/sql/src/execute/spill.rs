@@ -35,7 +35,7 @@ pub(crate) struct SpillFile {
     /// Bytes in the file.
     written: u64,
     rows: u64,
-    /// What it counts for.
+    /// The session whose limit its bytes count for.
     session: Arc<TemporaryFiles>,
 }
 
@@ -102,7 +102,7 @@ impl SpillFile {
         }
         self.written += bytes;
         self.buffer.clear();
-        // A long row is no reason to keep as much.
+        // One long row must not keep its memory for the rest of the file.
         self.buffer.shrink_to(2 * BUFFER_BYTES);
         Ok(())
     }

@@ -30,7 +30,7 @@ pub(crate) struct CheckpointState {
     pub(crate) drawn_run: Option<RunNumber>,
     /// As that, of the run to be made of others.
     pub(crate) drawn_target: Option<RunNumber>,
-    /// What was merged last: where a window and a slice of runs are due, they take turns, unless there are too many runs.
+    /// The last merge: windows and slices of runs take turns where both are due, unless there are too many runs.
     pub(crate) last_slice: Slice,
     /// There are too many runs rather than too many leaves in them: then merges of runs go first.
     pub(crate) are_too_many_runs: bool,

@@ -473,7 +473,7 @@ mod tests {
         loaded.expect_rows("in turns");
     }
 
-    /// What is behind goes first: writers are slowed by the larger of two debts, and windows make only one of them smaller.
+    /// The larger debt is paid first: writers are slowed by it, and windows do not reduce the number of runs.
     #[test]
     fn where_runs_are_too_many_they_become_one_first() {
         let mut loaded = Loaded::of(open_on(Arc::new(SimulatedDisk::new(3)), |options| {

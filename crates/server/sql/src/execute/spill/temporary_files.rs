@@ -13,10 +13,10 @@ const FREE_BYTES_MAX: u64 = 1 << 30;
 
 /// The space on the volume is looked up each time the files of all sessions have grown by so much, and before the first bytes of each.
 const LOOKED_UP_BYTES: u64 = 1 << 20;
-/// What all sessions of the process have written: their files are on one volume. `Relaxed`: a count that guards no other memory.
+/// Bytes that all sessions of the process have written: their files share one volume. `Relaxed`: a count that guards no other memory.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// What the temporary files of one session take.
+/// The temporary files of one session, and their bytes.
 #[derive(Debug)]
 pub struct TemporaryFiles {
     directory: PathBuf,
@@ -65,7 +65,7 @@ impl TemporaryFiles {
     }
 }
 
-/// Refuses the growth of a file whose volume would keep too little. Where nobody knows, the write itself finds out.
+/// Refuses growth that would leave the volume too little free space. Where the system does not tell, the write itself meets a full disk.
 fn look_up(file: &File, bytes: u64) -> SqlResult<()> {
     let Ok(volume) = rustix::fs::fstatvfs(file) else { return Ok(()) };
     let unit = volume.f_frsize;
@@ -76,8 +76,8 @@ fn look_up(file: &File, bytes: u64) -> SqlResult<()> {
     }
 }
 
-/// What temporary files leave free on a volume of `all` bytes, if the `free` ones would be fewer after a file has got `bytes` more. Volumes of
-/// no size, as some networks and memory without a limit have them, say nothing.
+/// The bytes that must stay free on a volume of `all` bytes, if `bytes` more would leave fewer than that. `None`: they fit. Some network file
+/// systems, and a `tmpfs` without a limit, report no size; there everything fits.
 fn missing_space(all: u64, free: u64, bytes: u64) -> Option<u64> {
     let kept = (all / FREE_SHARE).min(FREE_BYTES_MAX);
     (all > 0 && free < kept.saturating_add(bytes)).then_some(kept)
